@@ -1,0 +1,46 @@
+# Thousands of parameterised cases: a process for each would cost more than the cases, so that an executable
+# is a ctest entry, or a few entries that share its cases (GoogleTest's sharding).
+find_package(GTest REQUIRED)
+find_package(nlohmann_json REQUIRED)
+set(MHC_TEST_RESULTS ${PROJECT_BINARY_DIR}/test-results)
+
+function(mhc_add_test_executable name)
+  cmake_parse_arguments(arg "" "SHARDS" "SOURCES" ${ARGN})
+  mhc_isa_sources(isa_sources ${arg_SOURCES})
+  mhc_plain_sources(plain_sources ${arg_SOURCES})
+  add_executable(${name} ${plain_sources} ${isa_sources})
+  target_link_libraries(${name} PRIVATE
+    mhc_flags mhc_verify mhc_core GTest::gtest_main nlohmann_json::nlohmann_json)
+  target_compile_definitions(${name} PRIVATE MHC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  math(EXPR last "${arg_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(test ${name})
+    if(arg_SHARDS GREATER 1)
+      set(test ${name}.${shard})
+    endif()
+    add_test(NAME ${test}
+             COMMAND ${name} --gtest_brief=1 --gtest_output=json:${MHC_TEST_RESULTS}/${test}.json)
+    set_tests_properties(${test} PROPERTIES
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}"
+      TIMEOUT 1800)
+  endforeach()
+endfunction()
+
+set(MHC_SHARDS_kernels 6)
+file(GLOB folders CONFIGURE_DEPENDS LIST_DIRECTORIES true
+     RELATIVE ${PROJECT_SOURCE_DIR}/src src/*)
+foreach(folder IN LISTS folders)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/${folder}/*_test.cc src/${folder}/*_test_*.cc)
+  if(sources)
+    if(NOT MHC_SHARDS_${folder})
+      set(MHC_SHARDS_${folder} 1)
+    endif()
+    mhc_add_test_executable(${folder}_test SHARDS ${MHC_SHARDS_${folder}} SOURCES ${sources})
+  endif()
+endforeach()
+
+file(GLOB sources CONFIGURE_DEPENDS tests/*.cc)
+foreach(source IN LISTS sources)
+  cmake_path(GET source STEM stem)
+  mhc_add_test_executable(${stem} SHARDS 1 SOURCES ${source})
+endforeach()
