@@ -2,13 +2,18 @@
 set(MHC_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
 configure_file(cmake/version.h.in ${MHC_GENERATED_DIR}/mhc/version.h @ONLY)
 
-# Each header of src/manifold is one manifold; its type is the file's name in CamelCase.
+# Each header of src/manifold that gives a name is one manifold; its type is the file's name in CamelCase.
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src src/manifold/*.h)
-list(FILTER headers EXCLUDE REGEX "/(list|manifold)\\.h$|_test\\.h$")
+list(FILTER headers EXCLUDE REGEX "/manifold\\.h$|_test\\.h$")
 list(SORT headers)
 set(MHC_MANIFOLD_INCLUDES "")
 set(types)
 foreach(header IN LISTS headers)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS src/${header})
+  file(STRINGS src/${header} named REGEX "static constexpr const char\\* name =")
+  if(NOT named)
+    continue()
+  endif()
   string(APPEND MHC_MANIFOLD_INCLUDES "#include \"${header}\"\n")
   cmake_path(GET header STEM stem)
   string(REPLACE "_" ";" words ${stem})

@@ -17,7 +17,7 @@ set(MHC_ISA_FLAGS_avx512bf16 ${MHC_ISA_FLAGS_avx512} -mavx512bf16)
 # No exceptions and no RTTI: nothing of the standard library's inline code may be instantiated in an object
 # with these flags, since the linker could keep that copy for the whole program and crash older machines.
 set(MHC_ISA_COMMON_FLAGS
-  -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math $<$<CONFIG:Release>:-O3>)
+  -fno-exceptions -fno-rtti -fno-math-errno -fno-trapping-math)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12's own AVX-512 headers trip these (undefined vectors that initialise themselves).
   list(APPEND MHC_ISA_COMMON_FLAGS -Wno-uninitialized -Wno-maybe-uninitialized)

@@ -2,7 +2,16 @@
 # is a ctest entry, or a few entries that share its cases (GoogleTest's sharding).
 find_package(GTest REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+# Every GoogleTest entry leaves a report; when all have run, their counts and skips are judged together.
 set(MHC_TEST_RESULTS ${PROJECT_BINARY_DIR}/test-results)
+set(check_results ${PROJECT_SOURCE_DIR}/tests/gates/check_results.py)
+add_test(NAME results.begin COMMAND Python3::Interpreter ${check_results} --begin ${MHC_TEST_RESULTS})
+add_test(NAME results.judge COMMAND Python3::Interpreter ${check_results}
+         ${MHC_TEST_RESULTS} ${PROJECT_SOURCE_DIR}/tests/allowed_skips.txt)
+set_tests_properties(results.begin PROPERTIES FIXTURES_SETUP results)
+set_tests_properties(results.judge PROPERTIES FIXTURES_CLEANUP results)
 
 function(mhc_add_test_executable name)
   cmake_parse_arguments(arg "" "SHARDS" "SOURCES" ${ARGN})
@@ -22,6 +31,7 @@ function(mhc_add_test_executable name)
              COMMAND ${name} --gtest_brief=1 --gtest_output=json:${MHC_TEST_RESULTS}/${test}.json)
     set_tests_properties(${test} PROPERTIES
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}"
+      FIXTURES_REQUIRED results
       TIMEOUT 1800)
   endforeach()
 endfunction()
@@ -44,3 +54,12 @@ foreach(source IN LISTS sources)
   cmake_path(GET source STEM stem)
   mhc_add_test_executable(${stem} SHARDS 1 SOURCES ${source})
 endforeach()
+
+# The rest says nothing new about a sanitized build.
+if(NOT MHC_SANITIZE)
+  include(cmake/Gates.cmake)
+  # A consumer in C and in C++ against the installed tree.
+  add_test(NAME install.consumer
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR}
+            ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
+endif()
