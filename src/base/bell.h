@@ -1,5 +1,6 @@
 #pragma once
-// A counter that one thread waits on: it spins briefly, since the next call is often near, then sleeps.
+// A counter that one thread waits on: it spins briefly, since the next call is often near, then
+// sleeps.
 
 #include <atomic>
 #include <cstdint>

@@ -1,8 +1,9 @@
 #pragma once
 // The library's own threads, persistent, with the calling thread as one of the workers.
 //
-// A call that cannot have the helpers runs its tasks by itself, as worker 0 of its own: a call from inside
-// a task, or while another thread's call has them. After a fork the child starts helpers of its own.
+// A call that cannot have the helpers runs its tasks by itself, as worker 0 of its own: a call from
+// inside a task, or while another thread's call has them. After a fork the child starts helpers of
+// its own.
 
 #include <pthread.h>
 
@@ -19,9 +20,9 @@ inline constexpr int32_t kMaxThreads = 1024;
 
 class ThreadPool {
  public:
-  // threads counts the caller: threads - 1 helpers are started; 0 means one thread per usable core. With pin,
-  // helper k stays on the k-th usable core; the caller's own affinity is left alone. Null when the system has
-  // no memory or threads left.
+  // threads counts the caller: threads - 1 helpers are started; 0 means one thread per usable core.
+  // With pin, helper k stays on the k-th usable core; the caller's own affinity is left alone. Null
+  // when the system has no memory or threads left.
   static ThreadPool* create(int32_t threads, bool pin);
   ~ThreadPool();  // no call may be running
   ThreadPool(const ThreadPool&) = delete;
@@ -57,7 +58,8 @@ class ThreadPool {
   int32_t helper_count_ = 0;
   bool pin_ = false;
   std::atomic<bool> stopping_{false};
-  std::atomic<int32_t> owner_{0};  // process that the helpers live in; 0 while or after failing to start
+  std::atomic<int32_t> owner_{
+      0};  // process that the helpers live in; 0 while or after failing to start
   std::atomic<bool> busy_{false};  // a call has the helpers
 
   // The call that has them. Written while the gate is closed and empty.
@@ -65,8 +67,8 @@ class ThreadPool {
   void* task_context_ = nullptr;
   int64_t tasks_ = 0;
   alignas(64) std::atomic<int64_t> next_{0};
-  // kOpen while helpers may come in, plus the number of those inside: a helper that wakes late finds it
-  // closed, and nobody waits for it.
+  // kOpen while helpers may come in, plus the number of those inside: a helper that wakes late
+  // finds it closed, and nobody waits for it.
   alignas(64) std::atomic<uint32_t> gate_{0};
   Bell left_;
 };

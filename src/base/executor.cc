@@ -1,0 +1,7 @@
+#include "base/executor.h"
+
+namespace mhc {
+
+Executor serial_executor() { return {}; }
+
+}  // namespace mhc
