@@ -1,7 +1,7 @@
 # Sourced by ./run and ./test: everything they need on a fresh Debian 12 or 13, and little to do on a prepared one.
 # shellcheck shell=bash
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cd "$ROOT"
+cd "$ROOT" || exit
 
 # Objects of another checkout on this machine are reused.
 export CCACHE_BASEDIR=$ROOT
@@ -66,12 +66,13 @@ detect_isas() {
 
 # build PRESET [TARGET...]
 build() {
-  local preset=$1 log=build/$1.configure.log
+  local preset=$1 log=build/$1.configure.log targets=()
   shift
+  [ $# -eq 0 ] || targets=(--target "$@")
   say "Building $preset${*:+: $*}"
   mkdir -p build
   cmake --preset "$preset" -DMHC_ASSUME_ISA="$MHC_ASSUME_ISA" >"$log" 2>&1 || { cat "$log"; return 1; }
-  cmake --build "build/$preset" -j "$(nproc)" ${*:+--target "$@"}
+  cmake --build "build/$preset" -j "$(nproc)" "${targets[@]}"
 }
 
 say "Preparing $ROOT"
