@@ -60,6 +60,6 @@ if(NOT MHC_SANITIZE)
   include(cmake/Gates.cmake)
   # A consumer in C and in C++ against the installed tree.
   add_test(NAME install.consumer
-    COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR}
-            ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run.sh ${CMAKE_COMMAND} ${CMAKE_GENERATOR}
+            ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
 endif()

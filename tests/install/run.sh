@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs a build into an empty prefix; builds and runs a consumer against it, by CMake and by pkg-config.
-#   run.sh CMAKE BUILD_DIR CC CXX
+#   run.sh CMAKE GENERATOR BUILD_DIR CC CXX
 set -euo pipefail
-cmake=$1 build=$2 cc=$3 cxx=$4
+cmake=$1 generator=$2 build=$3 cc=$4 cxx=$5
 source=$(cd "$(dirname "$0")/consumer" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 "$cmake" --install "$build" --prefix "$work/prefix" | sed "s|$work/||"
 
 echo "-- by find_package"
-"$cmake" -S "$source" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release \
+"$cmake" -G "$generator" -S "$source" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >"$work/log" || { cat "$work/log"; exit 1; }
 "$cmake" --build "$work/build"
 "$work/build/consumer_c"
@@ -35,7 +35,7 @@ fi
 
 # What a shared library shows is its ABI: nothing but the C interface.
 if [ -e "$libdir/libmhc.so" ]; then
-  extra=$(nm -D --defined-only "$libdir/libmhc.so" | awk '$2 != "V" && $2 != "W" && $3 !~ /^mhc_/ {print $3}')
+  extra=$(nm -D --defined-only "$libdir/libmhc.so" | awk '$2 !~ /[VWu]/ && $3 !~ /^mhc_/ {print $3}')
   if [ -n "$extra" ]; then
     printf -- 'exported beside mhc_*:\n%s\n' "$extra"
     exit 1
