@@ -1,9 +1,10 @@
 #pragma once
 // What the definitions of all operations share.
 //
-// A definition is a template on a number type over plain contiguous arrays. With double it judges every kernel
-// and is itself the implementation for f64; long double and dual numbers judge the definition. The number type
-// has + - * /, the functions of base/number.h, and rounded() below; Real{} is zero.
+// A definition is a template on a number type over plain contiguous arrays. With double it judges
+// every kernel and is itself the implementation for f64; long double and dual numbers judge the
+// definition. The number type has + - * /, the functions of base/number.h, and rounded() below;
+// Real{} is zero.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,8 +19,8 @@
 
 namespace mhc {
 
-// v rounded to the nearest value of type t, where the definition itself asks for a rounding. Its derivative
-// counts as the identity's.
+// v rounded to the nearest value of type t, where the definition itself asks for a rounding. Its
+// derivative counts as the identity's.
 inline double rounded(double v, DType t) {
   return visit_dtype(t, [&](auto tag) { return to_double(from_double<decltype(tag)>(v)); });
 }
@@ -53,7 +54,8 @@ void add_scaled(int64_t count, const Real& a, const Real* x, Real* y) {
   for (int64_t k = 0; k < count; ++k) y[k] = y[k] + a * x[k];
 }
 
-// Calls f(begin, count) for pieces of [0, total) short enough for a few rows of them to stay in cache.
+// Calls f(begin, count) for pieces of [0, total) short enough for a few rows of them to stay in
+// cache.
 template <class F>
 void for_each_tile(int64_t total, const F& f) {
   for (int64_t begin = 0; begin < total; begin += kFeatureBlock) {
@@ -61,7 +63,8 @@ void for_each_tile(int64_t total, const F& f) {
   }
 }
 
-// Tensors of type double, long double or any other number made from a double. -------------------------
+// Tensors of type double, long double or any other number made from a double.
+// -------------------------
 
 // Rows [begin, end) of the first index, of any type and strides, contiguous in out.
 template <class Real>
@@ -109,7 +112,8 @@ inline void store_rows(const double* in, const Tensor& tensor, int64_t begin, in
   });
 }
 
-inline void store_all(const std::vector<double>& in, const Tensor& tensor, bool accumulate = false) {
+inline void store_all(const std::vector<double>& in, const Tensor& tensor,
+                      bool accumulate = false) {
   if (tensor.elements() != 0) store_rows(in.data(), tensor, 0, tensor.shape[0], accumulate);
 }
 
@@ -120,8 +124,7 @@ inline constexpr int64_t kTaskTokens = 16;
 class WorkerScratch {
  public:
   WorkerScratch(const Executor& executor, int64_t size)
-      : size_(static_cast<size_t>(size)),
-        data_(static_cast<size_t>(executor.workers()) * size_) {}
+      : size_(static_cast<size_t>(size)), data_(static_cast<size_t>(executor.workers()) * size_) {}
   double* of(int32_t worker) { return data_.data() + static_cast<size_t>(worker) * size_; }
 
  private:
