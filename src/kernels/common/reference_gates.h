@@ -1,6 +1,7 @@
 #pragma once
-// From projections to gates and back, one token at a time: the definition that pre, pre_backward and
-// coefficients share. K = n * embedding_total, m coefficients c in the order pre (n), post (n), res (L).
+// From projections to gates and back, one token at a time: the definition that pre, pre_backward
+// and coefficients share. K = n * embedding_total, m coefficients c in the order pre (n), post (n),
+// res (L).
 
 #include <cstdint>
 #include <vector>
@@ -54,14 +55,13 @@ class Gates {
  public:
   Gates(const Spec& spec, GateKind kind, int64_t features)
       : spec_(spec), layout_(gate_layout(spec, kind)), features_(features) {
-    int64_t scratch = 0;
-    visit_manifold(spec.manifold, Manifolds{}, [&](auto manifold) {
-      scratch = manifold.scratch_size(spec.streams, spec.manifold_options);
-    });
     const int64_t n = spec.streams;
     logit_.resize(static_cast<size_t>(layout_.coefficients()));
+    if (kind == GateKind::kHead) return;
     matrix_.resize(static_cast<size_t>(n * n));
-    scratch_.resize(static_cast<size_t>(scratch));
+    visit_manifold(spec.manifold, Manifolds{}, [&](auto manifold) {
+      scratch_.resize(static_cast<size_t>(manifold.scratch_size(n, spec.manifold_options)));
+    });
   }
 
   const GateLayout& layout() const { return layout_; }
@@ -101,13 +101,14 @@ class Gates {
   // The sigmoid's derivative at l is s' = e/(1+e)^2, e = exp(-|l|), so
   //   d_logit[c] = d_h_pre s' | d_h_post post_mult s' | M^T(d_h_res)
   // and, q being what z and the logits are made of: dz = alpha d_logit,
-  //   d_q[c] = inv_rms dz[c]                            (rounded once for gradient_precision bfloat16)
-  //   d_ss   = sum_c dz[c] q[c] d inv_rms/d ss
-  //   inside:  d inv_rms/d ss = -inv_rms^3 / (2K),             q = z / inv_rms, so
+  //   d_q[c] = inv_rms dz[c]                            (rounded once for gradient_precision
+  //   bfloat16) d_ss   = sum_c dz[c] q[c] d inv_rms/d ss inside:  d inv_rms/d ss = -inv_rms^3 /
+  //   (2K),             q = z / inv_rms, so
   //            d_ss = -(inv_rms^2 / 2K) sum_c dz z = -(inv_rms / 2K) sum_c d_q z
   //   outside: d inv_rms/d ss = -inv_rms^2 / (2 K rms), rms = sqrt(ss/K), so
   //            d_ss = -(1 / (2 K rms)) sum_c d_q z,  and 0 at rms = 0, where every z is 0
-  // Written with d_q, the rounded value serves here as well. sum_squares is read for "outside" only.
+  // Written with d_q, the rounded value serves here as well. sum_squares is read for "outside"
+  // only.
   void backward(const Real* z, const Real& inv_rms, const Real& sum_squares, const Real* alpha,
                 const Real* bias, const GateCotangents<Real>& d, Real* d_logit, Real* d_q,
                 Real* d_sum_squares) {
@@ -155,9 +156,9 @@ class Gates {
     const Real two_k = constant(Real{}, 2.0 * static_cast<double>(features_));
     if (spec_.norm_form == NormForm::kInside) return Real{} - sum * inv_rms / two_k;
     const Real rms = sqrt_of(sum_squares / constant(Real{}, static_cast<double>(features_)));
-    const Real zero_token = Real{} - sum * Real{};  // 0, or NaN where a cotangent is
-    const Real safe_rms = select_greater(rms, Real{}, rms, rms + constant(Real{}, 1.0));
-    return select_greater(rms, Real{}, Real{} - sum / (two_k * safe_rms), zero_token * safe_rms);
+    const Real zero = rms * sum * Real{};  // NaN where an input is
+    const Real divisor = select_greater(rms, Real{}, rms, constant(Real{}, 1.0));
+    return select_greater(rms, Real{}, Real{} - sum / (two_k * divisor), zero);
   }
 
   Real& logit(int64_t c) { return logit_[static_cast<size_t>(c)]; }
