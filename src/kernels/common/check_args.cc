@@ -111,19 +111,4 @@ Status check_workspace(const char* operation, const Workspace& workspace, size_t
                        operation, needed, workspace.bytes);
 }
 
-Status check_packed_phi(const char* operation, const void* packed, size_t bytes, size_t needed) {
-  if (packed == nullptr) {
-    return Status::error(C::kInvalidArgument, "%s: packed_phi: expected %zu bytes, got null",
-                         operation, needed);
-  }
-  if (reinterpret_cast<uintptr_t>(packed) % sizeof(float) != 0) {
-    return Status::error(C::kInvalidArgument,
-                         "%s: packed_phi: expected an address that is a multiple of 4, got %p",
-                         operation, packed);
-  }
-  if (bytes == needed) return {};
-  return Status::error(C::kInvalidArgument, "%s: packed_phi: expected exactly %zu bytes, got %zu",
-                       operation, needed, bytes);
-}
-
 }  // namespace mhc

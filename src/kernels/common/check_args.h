@@ -26,6 +26,5 @@ void check_phi(Checker* checker, const Params& params, const GateLayout& layout,
 
 // What only the call with its Runtime can judge: `needed` is what <op>_workspace_bytes says.
 Status check_workspace(const char* operation, const Workspace& workspace, size_t needed);
-Status check_packed_phi(const char* operation, const void* packed, size_t bytes, size_t needed);
 
 }  // namespace mhc

@@ -20,7 +20,9 @@ Status check(const PreArgs& args) {
   const bool gates_asked = args.layer_input.present() || args.z.present() ||
                            args.inv_rms.present() || args.h_pre.present() ||
                            args.h_post.present() || args.h_res.present();
-  check_phi(&c, args.params, layout, d.size, parameter, args.packed_phi == nullptr);
+  // f64 goes through the definition, which knows no packed form.
+  const bool reads_phi = args.packed_phi == nullptr || args.x.dtype == DType::kF64;
+  check_phi(&c, args.params, layout, d.size, parameter, reads_phi);
   check_gate_params(&c, args.params.alpha, args.params.bias, layout, parameter, gates_asked);
 
   const bool head = args.kind == GateKind::kHead;
@@ -37,6 +39,29 @@ Status check(const PreArgs& args) {
   c.memory("packed_phi", args.packed_phi, args.packed_phi_bytes, false);
   c.memory("workspace", args.workspace.data, args.workspace.bytes, true);
   return c.finish();
+}
+
+Status check_pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t embedding,
+                      DType activation, void* packed, size_t packed_bytes, const Runtime& runtime) {
+  constexpr const char* kOperation = "pack_phi";
+  MHC_RETURN_IF_ERROR(check_spec(kOperation, spec, kind));
+  Checker c(kOperation);
+  if (!is_valid(activation)) {
+    c.fail(StatusCode::kInvalidArgument, "activation", "expected f32, bf16, f16 or f64, got %d",
+           static_cast<int32_t>(activation));
+    return c.status();
+  }
+  if (!c.range("embedding", embedding, 1, INT64_MAX / kMaxStreams)) return c.status();
+  check_phi(&c, params, gate_layout(spec, kind), embedding, parameter_types(activation), true);
+  c.memory("packed", packed, packed_bytes, true);
+  MHC_RETURN_IF_ERROR(c.finish());
+  const size_t needed = packed_phi_bytes(spec, kind, embedding, activation, runtime);
+  if (needed > 0 && (packed == nullptr || packed_bytes < needed)) {
+    return Status::error(StatusCode::kInvalidArgument,
+                         "%s: packed: expected at least %zu bytes, got %zu%s", kOperation, needed,
+                         packed_bytes, packed == nullptr ? " (null)" : "");
+  }
+  return {};
 }
 
 }  // namespace mhc
