@@ -1,3 +1,4 @@
+#include <array>
 #include <cstring>
 
 #include "manifold/list.h"
@@ -8,17 +9,13 @@ namespace {
 
 template <class M>
 constexpr ManifoldInfo info_of() {
-  return {M::id,      M::name,      M::summary,          M::max_streams, M::marginals,
-          &M::logits, &M::scratch_size, &M::marginal_tolerance};
+  return {M::id,        M::name,    M::summary,       M::max_streams,
+          M::marginals, &M::logits, &M::scratch_size, &M::marginal_tolerance};
 }
 
 template <class... Ms>
 constexpr auto table_of(TypeList<Ms...>) {
-  struct Table {
-    ManifoldInfo rows[sizeof...(Ms)];
-    static constexpr int32_t kCount = sizeof...(Ms);
-  };
-  return Table{{info_of<Ms>()...}};
+  return std::array<ManifoldInfo, sizeof...(Ms)>{info_of<Ms>()...};
 }
 
 constexpr auto kTable = table_of(Manifolds{});
@@ -26,18 +23,20 @@ constexpr auto kTable = table_of(Manifolds{});
 }  // namespace
 
 const ManifoldInfo* manifold_at(int32_t index) {
-  return index >= 0 && index < kTable.kCount ? &kTable.rows[index] : nullptr;
+  return index >= 0 && static_cast<size_t>(index) < kTable.size()
+             ? &kTable[static_cast<size_t>(index)]
+             : nullptr;
 }
 
 const ManifoldInfo* find_manifold(int32_t id) {
-  for (const ManifoldInfo& m : kTable.rows) {
+  for (const ManifoldInfo& m : kTable) {
     if (m.id == id) return &m;
   }
   return nullptr;
 }
 
 const ManifoldInfo* find_manifold(const char* name) {
-  for (const ManifoldInfo& m : kTable.rows) {
+  for (const ManifoldInfo& m : kTable) {
     if (name != nullptr && std::strcmp(m.name, name) == 0) return &m;
   }
   return nullptr;
