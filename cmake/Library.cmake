@@ -29,7 +29,7 @@ if(MHC_ASSUME_ISA)
   target_compile_definitions(mhc_plain PRIVATE MHC_ASSUME_ISA_${name}=1)
 endif()
 
-add_library(mhc_core STATIC ${objects})
+add_library(mhc_core STATIC EXCLUDE_FROM_ALL ${objects})
 mhc_internal(mhc_core)
 
 add_library(mhc ${objects})
