@@ -6,6 +6,7 @@
 #include "base/simd/simd.h"
 
 #define MHC_ISA avx2
+#define MHC_ISA_HAS_DOT 0
 
 namespace mhc::avx2 {
 
@@ -39,7 +40,7 @@ MHC_INLINE __m256i lanes_below(int64_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(count)), lane);
 }
 
-// AVX2 has no masked access to 16-bit elements: 4, 2 and 1 of them are moved as the bits of count say.
+// AVX2 has no masked access to 16-bit elements: 4, 2 and 1 are moved as the bits of count say.
 MHC_INLINE __m128i load_16bit(const uint16_t* p, int64_t count) {
   if (count >= 8) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   uint64_t low = 0;
@@ -78,8 +79,8 @@ MHC_INLINE VF widen_bf16(__m128i a) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(a), 16))};
 }
 
-// The nearest bf16 of each lane in its upper half, to even; the lower half is not cleared. A NaN keeps its
-// upper bits and becomes quiet: adding could carry 7fffffff into the sign.
+// The nearest bf16 of each lane in its upper half, to even; the lower half is not cleared. A NaN
+// keeps its upper bits and becomes quiet: adding could carry 7fffffff into the sign.
 MHC_INLINE __m256i round_to_upper_half(VF a) {
   const __m256i u = _mm256_castps_si256(a.v);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));

@@ -1,5 +1,6 @@
-// Sixteen lanes of AVX-512 (F, BW, DQ, VL): the body of avx512.h and avx512bf16.h, which include it inside their
-// namespace behind their own narrow_bf16(__m512) and narrow_bf16(__m512 lo, __m512 hi); no #pragma once.
+// Sixteen lanes of AVX-512 (F, BW, DQ, VL): the body of avx512.h and avx512bf16.h, which include it
+// inside their namespace behind their own narrow_bf16(__m512) and narrow_bf16(__m512 lo, __m512
+// hi); no #pragma once.
 
 struct VF {
   static constexpr int64_t kLanes = 16;

@@ -6,6 +6,7 @@
 #include "base/simd/simd.h"
 
 #define MHC_ISA avx512
+#define MHC_ISA_HAS_DOT 0
 
 namespace mhc::avx512 {
 

@@ -1,8 +1,8 @@
-// f32 to bf16 by integer operations, for AVX-512 without BF16; included inside a namespace that has defined
-// bits_to_narrow(__m512), the bits to round; no #pragma once.
+// f32 to bf16 by integer operations, for AVX-512 without BF16; included inside a namespace that has
+// defined bits_to_narrow(__m512), the bits to round; no #pragma once.
 
-// The nearest bf16 of each lane in its upper half, to even; the lower half is not cleared. A NaN keeps its
-// upper bits and becomes quiet: adding could carry 7fffffff into the sign.
+// The nearest bf16 of each lane in its upper half, to even; the lower half is not cleared. A NaN
+// keeps its upper bits and becomes quiet: adding could carry 7fffffff into the sign.
 MHC_INLINE __m512i round_to_upper_half(__m512 a) {
   const __m512i u = bits_to_narrow(a);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
@@ -20,8 +20,7 @@ MHC_INLINE __m512i narrow_bf16(__m512 lo, __m512 hi) {
   alignas(64) static constexpr uint16_t kOrder[32] = {
       0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,  //
       1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
-  const __m512i pairs =
-      _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(round_to_upper_half(lo), 16),
-                              round_to_upper_half(hi));
+  const __m512i pairs = _mm512_mask_blend_epi16(
+      0xaaaaaaaa, _mm512_srli_epi32(round_to_upper_half(lo), 16), round_to_upper_half(hi));
   return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), pairs);
 }

@@ -1,9 +1,10 @@
 #pragma once
-// Sixteen lanes: AVX-512 with BF16, whose conversions and dot product flush subnormals, round to nearest even and
-// ignore the control word. See simd.h for the contract.
+// Sixteen lanes: AVX-512 with BF16, whose conversions and dot product flush subnormals, round to
+// nearest even and ignore the control word. See simd.h for the contract.
 //
-// With MHC_EMULATE_BF16_DOT the namespace is avx512bf16_emulated and AVX-512 alone does the same, bit by bit under
-// the library's floating-point policy, so that the bf16 schedule can be tested on processors without BF16.
+// With MHC_EMULATE_BF16_DOT the namespace is avx512bf16_emulated and AVX-512 alone does the same,
+// bit by bit under the library's floating-point policy, so that the bf16 schedule can be tested on
+// processors without BF16.
 
 #include <immintrin.h>
 
@@ -14,6 +15,8 @@
 #else
 #define MHC_ISA avx512bf16
 #endif
+
+#define MHC_ISA_HAS_DOT 1
 
 namespace mhc::MHC_ISA {
 
@@ -33,7 +36,9 @@ MHC_INLINE __m512i bits_to_narrow(__m512 a) {
 #else
 
 MHC_INLINE __m256i narrow_bf16(__m512 a) { return (__m256i)_mm512_cvtneps_pbh(a); }
-MHC_INLINE __m512i narrow_bf16(__m512 lo, __m512 hi) { return (__m512i)_mm512_cvtne2ps_pbh(hi, lo); }
+MHC_INLINE __m512i narrow_bf16(__m512 lo, __m512 hi) {
+  return (__m512i)_mm512_cvtne2ps_pbh(hi, lo);
+}
 
 #endif
 
@@ -78,9 +83,9 @@ MHC_INLINE VP broadcast_dot_quad(const BF16* p) {
 }
 
 MHC_INLINE VP narrow_pairs(VF even, VF odd) {
-  alignas(64) static constexpr uint16_t kOrder[32] = {
-      0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
   return {_mm512_permutexvar_epi16(_mm512_load_si512(kOrder), narrow_bf16(even.v, odd.v))};
 }
 

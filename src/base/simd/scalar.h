@@ -1,11 +1,13 @@
 #pragma once
-// One lane of plain C++: the path of every processor, and the one to read first. See simd.h for the contract.
-
-#include "base/simd/simd.h"
+// One lane of plain C++: the path of every processor, and the one to read first. See simd.h for the
+// contract.
 
 #include <cmath>
 
+#include "base/simd/simd.h"
+
 #define MHC_ISA scalar
+#define MHC_ISA_HAS_DOT 0
 
 namespace mhc::scalar {
 
@@ -27,6 +29,9 @@ MHC_INLINE VF splat(float x) { return {x}; }
 MHC_INLINE VF zero() { return {0.0f}; }
 MHC_INLINE VF constant(VF, double c) { return {static_cast<float>(c)}; }
 MHC_INLINE VF broadcast(const float* p) { return {*p}; }
+// One lane holds no pair: these two complete the list and are never reached.
+MHC_INLINE VF broadcast_pair(const float* p) { return {*p}; }
+MHC_INLINE VF add_adjacent(VF a) { return a; }
 
 template <class T>
 MHC_INLINE VF load(const T* p) {

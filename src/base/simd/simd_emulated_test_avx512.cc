@@ -1,0 +1,7 @@
+#define MHC_EMULATE_BF16_DOT 1
+#include "base/simd/avx512bf16.h"
+#include "base/simd/simd_probe_dot-inl.h"
+
+namespace mhc::MHC_ISA {
+SimdProbe simd_probe() { return probe_dot("avx512bf16_emulated", Isa::kAvx512); }
+}  // namespace mhc::MHC_ISA
