@@ -1,3 +1,4 @@
+#pragma once
 // The arithmetic between projection and mix, forward and backward, for a block of at most kLanes tokens: one
 // token per lane, so that a sigmoid or a Sinkhorn step costs one instruction for all of them (scalar code would
 // cost more than the whole of post). Compiled once per ISA behind a base/simd header.

@@ -21,8 +21,6 @@
 
 namespace mhc {
 
-struct PackedPhiView;  // kernels/common/packed_phi.h
-
 struct PreArgs {
   const char* operation = "pre";  // for messages: pre, coefficients, project_partial, head
   Spec spec;
@@ -59,6 +57,9 @@ size_t packed_phi_bytes(const Spec& spec, GateKind kind, int64_t embedding, DTyp
                         const Runtime& runtime);
 Status pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t embedding,
                 DType activation, void* packed, size_t packed_bytes, const Runtime& runtime);
+
+Status check_pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t embedding,
+                      DType activation, const void* packed, size_t packed_bytes, const Runtime& runtime);
 
 // x read once (the collapse finds it in cache), layer_input and what is saved written once.
 Cost pre_cost(const Spec& spec, GateKind kind, const Dims& dims, DType activation, Isa isa);

@@ -1,0 +1,14 @@
+// The three steps of pre_backward as one table row. Compiled once per ISA behind a base/simd header.
+
+#include "kernels/pre_backward/pre_backward_gates-inl.h"
+#include "kernels/pre_backward/pre_backward_panel-inl.h"
+#include "kernels/pre_backward/pre_backward_reduce-inl.h"
+
+namespace mhc::MHC_ISA {
+
+template <class T>
+constexpr PreBackwardKernel pre_backward_kernel(Isa isa, const char* name) {
+  return {isa, DTypeOf<T>::value, name, VF::kLanes, backward_gates<T>, backward_panel<T>, backward_reduce};
+}
+
+}  // namespace mhc::MHC_ISA

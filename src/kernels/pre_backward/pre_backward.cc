@@ -1,0 +1,246 @@
+#include "kernels/pre_backward/pre_backward.h"
+
+#include <algorithm>
+
+#include "base/counters.h"
+#include "kernels/common/scratch.h"
+#include "kernels/pre_backward/pre_backward_plan.h"
+
+namespace mhc {
+
+// Best first; the ISA files define the rows.
+#if defined(MHC_HAVE_X86)
+namespace avx512bf16 {
+extern const PreBackwardKernel kPreBackwardBF16;
+}
+namespace avx512 {
+extern const PreBackwardKernel kPreBackwardBF16, kPreBackwardF16, kPreBackwardF32;
+}
+namespace avx2 {
+extern const PreBackwardKernel kPreBackwardBF16, kPreBackwardF16, kPreBackwardF32;
+}
+#endif
+namespace scalar {
+extern const PreBackwardKernel kPreBackwardBF16, kPreBackwardF16, kPreBackwardF32;
+}
+
+std::span<const PreBackwardKernel> pre_backward_kernels() {
+  static const PreBackwardKernel kRows[] = {
+#if defined(MHC_HAVE_X86)
+      avx512bf16::kPreBackwardBF16, avx512::kPreBackwardBF16, avx512::kPreBackwardF16,
+      avx512::kPreBackwardF32,      avx2::kPreBackwardBF16,   avx2::kPreBackwardF16,
+      avx2::kPreBackwardF32,
+#endif
+      scalar::kPreBackwardBF16,     scalar::kPreBackwardF16,  scalar::kPreBackwardF32,
+  };
+  return kRows;
+}
+
+namespace {
+
+constexpr int64_t kBuiltinWaveTokens = 256;
+constexpr int64_t kMaxWaveTokens = 4096;
+constexpr int64_t kBuiltinTaskFeatures = 128;
+// d_x of at least this size bypasses the caches when it is not written over g.
+constexpr int64_t kBuiltinStreamBytes = int64_t{4} << 20;
+
+// With few features there are few panels to share out; token blocks then go to groups with accumulators of their own.
+// A function of the shape alone: it decides the order of the sums.
+int64_t group_count(const Dims& dims) {
+  const int64_t chunks = ceil_div(dims.embedding, kBuiltinTaskFeatures);
+  const int64_t blocks = ceil_div(dims.tokens, kTokenBlock);
+  return std::clamp<int64_t>(ceil_div(16, chunks), 1, blocks);
+}
+
+Tuning tuning_of(const Dims& dims, DType dtype, const Runtime& runtime) {
+  return runtime.tuning("pre_backward", dims.tokens, dims.streams, dims.embedding,
+                        static_cast<int32_t>(dtype));
+}
+
+int64_t wave_tokens(const Dims& dims, const Tuning& tuning) {
+  const int64_t wanted = tuning.backward_wave_tokens > 0 ? tuning.backward_wave_tokens : kBuiltinWaveTokens;
+  const int64_t wave = std::clamp<int64_t>(round_up(wanted, kTokenBlock), kTokenBlock, kMaxWaveTokens);
+  return std::min(wave, round_up(dims.tokens, kTokenBlock));
+}
+
+int64_t task_panels(const Tuning& tuning) {
+  const int64_t features =
+      tuning.backward_panel_features > 0 ? tuning.backward_panel_features : kBuiltinTaskFeatures;
+  return std::max<int64_t>(1, features / kPanel);
+}
+
+// The workspace of one call. The accumulators are the only large piece: at most 16 * n * 128 * m floats or n * D * m.
+struct BackwardWorkspace {
+  float* gate_params;
+  float* d_q;
+  float* norm;
+  float* h_pre;
+  float* h_res;
+  float* sums;
+  double* totals;
+  float* accumulators;
+  float* scratch;
+  int64_t scratch_floats;
+  size_t bytes;
+
+  BackwardWorkspace(void* base, const PreBackwardKernel& kernel, const Spec& spec, const GateLayout& gates,
+                    const Dims& dims, int64_t wave, int32_t workers) {
+    const int64_t n = dims.streams;
+    const int64_t m = gates.coefficients();
+    ScratchCutter cut(base);
+    gate_params = cut.take<float>(kMaxGroups + m);
+    d_q = cut.take<float>(wave * m);
+    norm = cut.take<float>(wave);
+    h_pre = cut.take<float>(wave * n);
+    h_res = cut.take<float>(wave * n * n);
+    sums = cut.take<float>(ceil_div(wave, kernel.lanes) * (m + kMaxGroups));
+    totals = cut.take<double>(m + kMaxGroups);
+    accumulators = cut.take<float>(group_count(dims) * ceil_div(dims.embedding, kPanel) * n * m * kPanel);
+    scratch_floats = round_up(
+        std::max(gate_scratch_floats(gates, spec, kernel.lanes), panel_scratch_floats(gates)), 16);
+    scratch = cut.take<float>(scratch_floats * workers);
+    bytes = cut.bytes();
+  }
+};
+
+// Adds the wave's partial sums of d_bias and d_alpha in ascending order; in double, as there are few of them.
+void add_sums(const PreBackwardPlan& plan, int64_t lanes, double* totals) {
+  const int64_t width = plan.gates.coefficients + kMaxGroups;
+  const int64_t rows = ceil_div(plan.wave_end - plan.wave_begin, lanes);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t c = 0; c < width; ++c) totals[c] += static_cast<double>(plan.sums[row * width + c]);
+  }
+}
+
+void put_sums(const Tensor& gradient, bool accumulate, int64_t count, const double* totals) {
+  if (!gradient.present()) return;
+  for (int64_t c = 0; c < count; ++c) {
+    gradient.store(accumulate ? gradient.load(c) + totals[c] : totals[c], c);
+  }
+}
+
+void run_wave(const PreBackwardKernel& kernel, const PreBackwardPlan& plan, const BackwardWorkspace& space,
+              int64_t panels_per_task, const Runtime& runtime) {
+  const int64_t tile = 16;  // a multiple of every kernel's lanes
+  const int64_t tokens = plan.wave_end - plan.wave_begin;
+  runtime.executor.run(ceil_div(tokens, tile), [&](int64_t task, int32_t worker) {
+    const int64_t begin = plan.wave_begin + task * tile;
+    kernel.gates(plan, begin, std::min(begin + tile, plan.wave_end),
+                 space.scratch + worker * space.scratch_floats);
+  });
+  if (!plan.args->d_x.present() && !plan.need_d_phi) return;
+  const int64_t chunks = ceil_div(plan.panels(), panels_per_task);
+  runtime.executor.run(chunks * plan.groups, [&](int64_t task, int32_t worker) {
+    const int64_t group = task / chunks;
+    const int64_t first = task % chunks * panels_per_task;
+    const int64_t last = std::min(first + panels_per_task, plan.panels());
+    for (int64_t panel = first; panel < last; ++panel) {
+      kernel.panel(plan, group, panel, space.scratch + worker * space.scratch_floats);
+    }
+  });
+}
+
+bool streams_d_x(const PreBackwardArgs& args, const Dims& dims, const Tuning& tuning) {
+  if (!args.d_x.present()) return false;
+  const bool in_place = args.d_x.data == args.d_x_next.data || args.d_x.data == args.d_x_post.data;
+  const int64_t line = 64;
+  const int64_t size = size_of(args.d_x.dtype);
+  const bool aligned = reinterpret_cast<uintptr_t>(args.d_x.data) % line == 0 &&
+                       args.d_x.stride[0] * size % line == 0 && args.d_x.stride[1] * size % line == 0;
+  const int64_t least = tuning.stream_bytes >= 0 ? tuning.stream_bytes : kBuiltinStreamBytes;
+  return !in_place && aligned && dims.tokens * dims.flat() * size >= least;
+}
+
+}  // namespace
+
+int64_t gate_scratch_floats(const GateLayout& layout, const Spec& spec, int64_t lanes) {
+  return lanes * kMaxStreams + round_up(lanes, 16) +
+         gate_scratch_vectors(layout, spec.manifold, spec.manifold_options) * lanes;
+}
+
+int64_t panel_scratch_floats(const GateLayout& layout) {
+  constexpr int64_t kMaxTileRows = 8;
+  const int64_t n = layout.streams;
+  return kPanel * (n * layout.coefficients() + kMaxTileRows * (n + 1) + kTokenBlock);
+}
+
+size_t pre_backward_workspace_bytes(const Spec& spec, GateKind kind, const Dims& dims, DType activation,
+                                    const Runtime& runtime) {
+  if (activation == DType::kF64 || dims.tokens == 0) return 0;
+  const PreBackwardKernel& kernel = choose_kernel(pre_backward_kernels(), activation, runtime);
+  return BackwardWorkspace(nullptr, kernel, spec, gate_layout(spec, kind), dims,
+                           wave_tokens(dims, tuning_of(dims, activation, runtime)), runtime.executor.workers())
+      .bytes;
+}
+
+Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
+  MHC_RETURN_IF_ERROR(check(args));
+  const Dims dims{args.x.shape[0], args.x.shape[1], args.x.shape[2]};
+  if (args.x.dtype == DType::kF64 || dims.tokens == 0) {
+    pre_backward_reference(args);  // without tokens: the parameters' gradients are zero, or what they were
+    count_call("pre_backward_reference_f64");
+    return {};
+  }
+  const PreBackwardKernel& kernel = choose_kernel(pre_backward_kernels(), args.x.dtype, runtime);
+  const GateLayout gates = gate_layout(args.spec, args.kind);
+  const Tuning tuning = tuning_of(dims, args.x.dtype, runtime);
+  const int64_t wave = wave_tokens(dims, tuning);
+  const BackwardWorkspace space(args.workspace.data, kernel, args.spec, gates, dims, wave,
+                                runtime.executor.workers());
+  if (args.workspace.bytes < space.bytes || args.workspace.data == nullptr) {
+    return Status::error(StatusCode::kInvalidArgument, "%s: workspace: expected at least %zu bytes, got %zu%s",
+                         args.operation, space.bytes, args.workspace.bytes,
+                         args.workspace.data == nullptr ? " (null)" : "");
+  }
+
+  PreBackwardPlan plan;
+  plan.args = &args;
+  plan.dims = dims;
+  plan.gates = make_gate_params(args.spec, args.kind,
+                                args.embedding_total > 0 ? args.embedding_total : dims.embedding,
+                                args.params.alpha, args.params.bias, space.gate_params);
+  plan.need_d_phi = args.d_phi.present() || args.d_norm_weight.present();
+  plan.need_sums = args.d_alpha.present() || args.d_bias.present();
+  plan.stream = streams_d_x(args, dims, tuning);
+  plan.groups = group_count(dims);
+  plan.d_q = space.d_q;
+  plan.norm = space.norm;
+  plan.h_pre = space.h_pre;
+  plan.h_res = space.h_res;
+  plan.sums = space.sums;
+  plan.accumulators = space.accumulators;
+
+  const int64_t width = plan.gates.coefficients + kMaxGroups;
+  for (int64_t c = 0; c < width; ++c) space.totals[c] = 0;
+  for (plan.wave_begin = 0; plan.wave_begin < dims.tokens; plan.wave_begin = plan.wave_end) {
+    plan.wave_end = std::min(plan.wave_begin + wave, dims.tokens);
+    run_wave(kernel, plan, space, task_panels(tuning), runtime);
+    if (plan.need_sums) add_sums(plan, kernel.lanes, space.totals);
+  }
+  put_sums(args.d_bias, args.accumulate, plan.gates.coefficients, space.totals);
+  put_sums(args.d_alpha, args.accumulate, gates.groups(), space.totals + plan.gates.coefficients);
+  if (plan.need_d_phi) {
+    runtime.executor.run(plan.panels(), [&](int64_t panel, int32_t worker) {
+      kernel.reduce(plan, panel, space.scratch + worker * space.scratch_floats);
+    });
+  }
+  count_call(kernel.name);
+  return {};
+}
+
+Cost pre_backward_cost(const Spec& spec, GateKind kind, const Dims& dims, DType activation, Isa) {
+  const double t = static_cast<double>(dims.tokens);
+  const double k = static_cast<double>(dims.flat());
+  const double n = static_cast<double>(dims.streams);
+  const double m = static_cast<double>(gate_layout(spec, kind).coefficients());
+  const double size = static_cast<double>(size_of(activation));
+  Cost cost;
+  cost.bytes_read = t * (size * (2 * k + static_cast<double>(dims.embedding)) + 4 * (m + 1 + n + n * n));
+  cost.bytes_written = t * k * size;
+  // Per feature and stream: d_x and d_phi through phi 2 m each, mix 2 n, du, norm and d_h_pre 2 each.
+  cost.flops_f32 = t * k * (4 * m + 2 * n + 6);
+  cost.transcendentals = t * m;
+  return cost;
+}
+
+}  // namespace mhc

@@ -1,0 +1,135 @@
+// First phase of pre_backward: from x, du and the gates' cotangents to what the second phase multiplies by. Reads
+// (n + 1) D elements per token and leaves x in cache for the second phase. Compiled once per ISA.
+
+#include "kernels/common/gates-inl.h"
+#include "kernels/pre_backward/pre_backward_plan.h"
+
+namespace mhc::MHC_ISA {
+
+// sums[i] += sum_d x[i][d] du[d], block by block of kFeatureBlock features.
+template <class T, int kStreams>
+MHC_INLINE void dot_streams(const T* x, int64_t stream_stride, const T* du, int64_t embedding, float* sums) {
+  constexpr int64_t kL = VF::kLanes;
+  for (int64_t first = 0; first < embedding; first += kFeatureBlock) {
+    const int64_t end = first + kFeatureBlock < embedding ? first + kFeatureBlock : embedding;
+    VF s[kStreams];
+    MHC_UNROLL for (int i = 0; i < kStreams; ++i) s[i] = zero();
+    int64_t d = first;
+    for (; d + kL <= end; d += kL) {
+      const VF u = load(du + d);
+      MHC_UNROLL for (int i = 0; i < kStreams; ++i) s[i] = fma(load(x + i * stream_stride + d), u, s[i]);
+    }
+    if (d < end) {
+      const VF u = load(du + d, end - d);
+      MHC_UNROLL for (int i = 0; i < kStreams; ++i) {
+        s[i] = fma(load(x + i * stream_stride + d, end - d), u, s[i]);
+      }
+    }
+    MHC_UNROLL for (int i = 0; i < kStreams; ++i) sums[i] += reduce_add(s[i]);
+  }
+}
+
+template <class T>
+MHC_INLINE void dot_all_streams(const T* x, int64_t stream_stride, int64_t streams, const T* du,
+                                int64_t embedding, float* sums) {
+  int64_t i = 0;
+  for (; i + 4 <= streams; i += 4) {
+    dot_streams<T, 4>(x + i * stream_stride, stream_stride, du, embedding, sums + i);
+  }
+  if (i + 2 <= streams) {
+    dot_streams<T, 2>(x + i * stream_stride, stream_stride, du, embedding, sums + i);
+    i += 2;
+  }
+  if (i < streams) dot_streams<T, 1>(x + i * stream_stride, stream_stride, du, embedding, sums + i);
+}
+
+// Only norm_form "outside" needs it again: 1 / inv_rms - eps would cancel.
+template <class T>
+MHC_INLINE float sum_of_squares(const PreBackwardPlan& plan, int64_t t) {
+  float sum = 0;
+  for (int64_t i = 0; i < plan.dims.streams; ++i) {
+    const T* x = plan.args->x.at<const T>(t, i);
+    dot_streams<T, 1>(x, 0, x, plan.dims.embedding, &sum);
+  }
+  return sum;
+}
+
+MHC_INLINE void round_rows(DType dtype, int64_t count, float* rows) {
+  for (int64_t k = 0; k < count; ++k) {
+    rows[k] = dtype == DType::kBF16 ? to_float(to_bf16(rows[k]))
+              : dtype == DType::kF16 ? to_float(to_f16(rows[k]))
+                                     : rows[k];
+  }
+}
+
+// project_partial's backward: the cotangents are given.
+MHC_INLINE void given_cotangents(const PreBackwardPlan& plan, int64_t t, int64_t count) {
+  const int64_t m = plan.gates.coefficients;
+  const int64_t row = t - plan.wave_begin;
+  for (int64_t k = 0; k < count * m; ++k) {
+    const float q = plan.args->d_q.present() ? plan.args->d_q.at<float>(t)[k] : 0.0f;
+    plan.d_q[row * m + k] = plan.gates.round_gradient ? to_float(to_bf16(q)) : q;
+  }
+  for (int64_t r = 0; r < count; ++r) {
+    const bool given = plan.args->d_sum_squares.present();
+    plan.norm[row + r] = given ? -2.0f * *plan.args->d_sum_squares.at<float>(t + r) : 0.0f;
+  }
+}
+
+MHC_INLINE const float* rows_or_null(const Tensor& tensor, int64_t t) {
+  return tensor.present() ? tensor.at<const float>(t) : nullptr;
+}
+
+template <class T>
+void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, float* scratch) {
+  const PreBackwardArgs& args = *plan.args;
+  const int64_t n = plan.dims.streams;
+  const int64_t m = plan.gates.coefficients;
+  const bool given = !args.z.present();
+  float* d_h_pre = scratch;                              // [kLanes][n]
+  float* sum_squares = d_h_pre + VF::kLanes * kMaxStreams;  // [kLanes], rounded up to 16
+  VF* work = reinterpret_cast<VF*>(sum_squares + round_up(VF::kLanes, 16));
+  for (int64_t t = begin; t < end; t += VF::kLanes) {
+    const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
+    if (given) {
+      given_cotangents(plan, t, count);
+      continue;
+    }
+    const int64_t row = t - plan.wave_begin;
+    for (int64_t r = 0; r < count; ++r) {
+      float* sums = d_h_pre + r * n;
+      for (int64_t i = 0; i < n; ++i) sums[i] = 0.0f;
+      if (args.d_layer_input.present()) {
+        dot_all_streams(args.x.at<const T>(t + r), args.x.stride[1], n, args.d_layer_input.at<const T>(t + r),
+                        plan.dims.embedding, sums);
+      }
+      if (args.d_h_pre.present()) {
+        for (int64_t i = 0; i < n; ++i) sums[i] += args.d_h_pre.at<float>(t + r)[i];
+      }
+      if (plan.gates.norm_outside) sum_squares[r] = sum_of_squares<T>(plan, t + r);
+    }
+    const GateCotangents in{args.z.at<const float>(t),
+                            args.inv_rms.at<const float>(t),
+                            sum_squares,
+                            d_h_pre,
+                            rows_or_null(args.d_h_post, t),
+                            rows_or_null(args.d_h_res, t)};
+    const bool mixes = args.d_x.present() && args.d_x_next.present();
+    float* sums = plan.need_sums ? plan.sums + row / VF::kLanes * (m + kMaxGroups) : nullptr;
+    const GateGradients out{plan.d_q + row * m,
+                            plan.norm + row,
+                            plan.h_pre + row * n,
+                            mixes ? plan.h_res + row * n * n : nullptr,
+                            sums,
+                            sums == nullptr ? nullptr : sums + m};
+    gates_backward(plan.gates, count, in, out, work);
+    if (args.spec.h_pre_precision == GatePrecision::kActivation) {
+      round_rows(DTypeOf<T>::value, count * n, out.h_pre);
+    }
+    if (mixes && args.spec.h_res_precision == GatePrecision::kActivation) {
+      round_rows(DTypeOf<T>::value, count * n * n, out.h_res);
+    }
+  }
+}
+
+}  // namespace mhc::MHC_ISA
