@@ -20,7 +20,7 @@
 //   stream(T* p, VF lo, VF hi) the same around the caches; p aligned to their size or to 64 bytes
 //   stream_fence()             after the last stream of a task
 //   prefetch(const void* p)    into L1;  prefetch_l2
-//   reduce_add(VF)             sum of the lanes in a fixed tree: halves added until one lane is left
+//   reduce_add(VF)             sum of the lanes in a fixed tree: halves added until one is left
 //   add_adjacent(VF)           lanes 2l and 2l+1 added, results in the lower half (kLanes >= 2)
 //   exp_of, abs_of, sqrt_of, max_of (NaN wins), select_greater(a, b, x, y)   as in base/number.h
 //   is_finite_select(v, x, y)  |v| < inf ? x : y
