@@ -1,0 +1,2 @@
+#include "base/simd/scalar.h"
+#include "kernels/collapse/collapse-inl.h"

@@ -1,0 +1,162 @@
+// The one elementwise form of the streaming operations, over the rows of one token:
+//
+//   out_j[d] = sum_i weight[i][j] in_i[d]       post: in = x and layer_output, out = x_next
+//
+// A chunk of every input row is loaded before a chunk of any output row is stored, so an output row
+// may be an input row. n = 4 with AVX-512: 10 vectors of input, 4 x 2 sums and one weight, of 32
+// registers; with 16 registers two outputs at a time. Weights are broadcast from L1: 20 loads
+// beside 40 multiply-adds and 10 loads of features. Compiled once per ISA behind a base/simd header
+// and chunk-inl.h.
+
+#include "base/tensor.h"
+#include "manifold/spec.h"
+
+namespace mhc::MHC_ISA {
+
+inline constexpr int64_t kMaxRows = kMaxStreams + 1;
+inline constexpr int64_t kOutputTile = VF::kLanes == 8 ? 2 : 4;
+
+template <class T>
+struct MixRows {
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+  const float* weight = nullptr;  // [inputs][outputs]
+  const T* in[kMaxRows] = {};
+  T* out[kMaxStreams] = {};
+};
+
+// Gates as the mix uses them: rounded to T first where the spec says so.
+template <class T>
+MHC_INLINE void load_weights(const float* from, int64_t count, GatePrecision precision, float* to) {
+  for (int64_t k = 0; k < count; k += VF::kLanes) {
+    const int64_t part = count - k < VF::kLanes ? count - k : VF::kLanes;
+    const VF h = load(from + k, part);
+    store(to + k, precision == GatePrecision::kActivation ? round_to<T>(h) : h, part);
+  }
+}
+
+// The same with a scale folded in; absent weights are 1.
+template <class T>
+MHC_INLINE void load_scaled_weights(const Tensor& weights, int64_t t, int64_t count,
+                                    GatePrecision precision, float scale, float* to) {
+  if (weights.present()) {
+    load_weights<T>(weights.at<float>(t), count, precision, to);
+  } else {
+    for (int64_t k = 0; k < count; ++k) to[k] = 1.0f;
+  }
+  for (int64_t k = 0; k < count; ++k) to[k] *= scale;
+}
+
+// sum_j += weight[j] x for kTile outputs.
+template <int64_t kTile>
+MHC_INLINE void add_input(const float* weight, const Chunk& x, Chunk* sum) {
+#pragma GCC unroll 4
+  for (int64_t j = 0; j < kTile; ++j) {
+    const VF w = broadcast(weight + j);
+    sum[j] = {fma(w, x.lo, sum[j].lo), fma(w, x.hi, sum[j].hi)};
+  }
+}
+
+// kTile outputs from x, the chunks of all inputs; weight and out begin at the first of them.
+template <Access kAccess, int64_t kIn, int64_t kTile, class T>
+MHC_INLINE void mix_tile(const MixRows<T>& rows, const float* weight, const Chunk* x, T* const* out,
+                         int64_t d, int64_t count) {
+  Chunk sum[kTile];
+#pragma GCC unroll 4
+  for (int64_t j = 0; j < kTile; ++j) {  // not added to zero, which would turn -0 into +0
+    const VF w = broadcast(weight + j);
+    sum[j] = {w * x[0].lo, w * x[0].hi};
+  }
+  if constexpr (kIn > 0) {
+#pragma GCC unroll 16
+    for (int64_t i = 1; i < kIn; ++i) add_input<kTile>(weight + i * rows.outputs, x[i], sum);
+  } else {
+    for (int64_t i = 1; i < rows.inputs; ++i) {
+      add_input<kTile>(weight + i * rows.outputs, x[i], sum);
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t j = 0; j < kTile; ++j) store_chunk<kAccess>(out[j] + d, sum[j], count);
+}
+
+// kIn and kOut are the numbers of rows, both 0 when they are known at run time only.
+template <Access kAccess, int64_t kIn, int64_t kOut, class T>
+MHC_INLINE void mix_chunk(const MixRows<T>& rows, int64_t d, int64_t count) {
+  constexpr int64_t kTile = kOut > 0 && kOut < kOutputTile ? kOut : kOutputTile;
+  Chunk x[kIn > 0 ? kIn : kMaxRows];
+  if constexpr (kIn > 0) {
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < kIn; ++i) x[i] = load_chunk<kAccess>(rows.in[i] + d, count);
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < kOut; j += kTile) {
+      mix_tile<kAccess, kIn, kTile>(rows, rows.weight + j, x, rows.out + j, d, count);
+    }
+  } else {
+    for (int64_t i = 0; i < rows.inputs; ++i) x[i] = load_chunk<kAccess>(rows.in[i] + d, count);
+    int64_t j = 0;
+    for (; j + kTile <= rows.outputs; j += kTile) {
+      mix_tile<kAccess, 0, kTile>(rows, rows.weight + j, x, rows.out + j, d, count);
+    }
+    for (; j < rows.outputs; ++j) {
+      mix_tile<kAccess, 0, 1>(rows, rows.weight + j, x, rows.out + j, d, count);
+    }
+  }
+}
+
+// Fewer features than a chunk, at the ends of a row.
+template <class T>
+static void mix_part(const MixRows<T>& rows, int64_t d, int64_t count) {
+  mix_chunk<Access::kPart, 0, 0>(rows, d, count);
+}
+
+// Whether all output rows reach a boundary of kStreamAlign at the same feature.
+template <class T>
+MHC_INLINE bool can_stream(const MixRows<T>& rows) {
+  const auto first = reinterpret_cast<uintptr_t>(rows.out[0]);
+  uintptr_t difference = first % sizeof(T);
+  for (int64_t j = 1; j < rows.outputs; ++j) {
+    difference |= reinterpret_cast<uintptr_t>(rows.out[j]) - first;
+  }
+  return difference % static_cast<uintptr_t>(kStreamAlign<T>) == 0;
+}
+
+// Features in front of the first boundary.
+template <class T>
+MHC_INLINE int64_t unaligned_head(const T* p) {
+  const uintptr_t behind =
+      (uintptr_t{0} - reinterpret_cast<uintptr_t>(p)) % static_cast<uintptr_t>(kStreamAlign<T>);
+  return static_cast<int64_t>(behind / sizeof(T));
+}
+
+// Where a mix that follows another pass block by block stops behind feature d: at a boundary, so
+// that the next block begins there.
+template <class T>
+MHC_INLINE int64_t mix_stop(const MixRows<T>& rows, int64_t d, int64_t features, bool streaming) {
+  if (!streaming || d >= features) return d < features ? d : features;
+  const int64_t head = unaligned_head(rows.out[0] + d);
+  return head == 0 ? d : d + head - kStreamAlign<T> / static_cast<int64_t>(sizeof(T));
+}
+
+// Features [begin, end). Streaming stores want can_stream(rows).
+template <int64_t kIn, int64_t kOut, class T>
+static void mix(const MixRows<T>& rows, int64_t begin, int64_t end, bool streaming) {
+  int64_t d = begin;
+  if (streaming) {
+    const int64_t head = unaligned_head(rows.out[0] + begin);
+    if (head > 0) {
+      const int64_t count = head < end - begin ? head : end - begin;
+      mix_part(rows, d, count);
+      d += count;
+    }
+    for (; d + kChunk <= end; d += kChunk) {
+      mix_chunk<Access::kStream, kIn, kOut>(rows, d, kChunk);
+    }
+  } else {
+    for (; d + kChunk <= end; d += kChunk) {
+      mix_chunk<Access::kWhole, kIn, kOut>(rows, d, kChunk);
+    }
+  }
+  if (d < end) mix_part(rows, d, end - d);
+}
+
+}  // namespace mhc::MHC_ISA

@@ -1,0 +1,2 @@
+#include "base/simd/scalar.h"
+#include "kernels/post/post-inl.h"

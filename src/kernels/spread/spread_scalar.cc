@@ -1,0 +1,2 @@
+#include "base/simd/scalar.h"
+#include "kernels/spread/spread-inl.h"
