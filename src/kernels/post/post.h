@@ -21,9 +21,11 @@ struct PostArgs {
   Tensor h_post;        // [T, n] f32 (f64 when A is), contiguous
   Tensor h_res;         // [T, n, n] likewise, [t, input, output]
   Tensor x_next;        // [T, n, D] A; may be x itself (same address and strides), else no overlap
+  const char* operation = "post";  // for messages: post, apply_post
 };
 
-// With a precision of "activation" h_post or h_res is rounded to A before the mix. T = 0 returns at once.
+// With a precision of "activation" h_post or h_res is rounded to A before the mix. T = 0 returns at
+// once.
 Status check(const PostArgs& args);
 Status post(const PostArgs& args, const Runtime& runtime);
 
@@ -47,7 +49,8 @@ struct PostKernel {
   Isa isa;
   DType dtype;
   const char* name;
-  // Tokens [begin, end) of checked arguments. stream: write around the caches where alignment permits.
+  // Tokens [begin, end) of checked arguments. stream: write around the caches where alignment
+  // permits.
   void (*run)(const PostArgs& args, int64_t begin, int64_t end, bool stream);
 };
 std::span<const PostKernel> post_kernels();  // best first

@@ -4,8 +4,8 @@
 namespace mhc {
 
 Status check(const PostArgs& args) {
-  MHC_RETURN_IF_ERROR(check_spec("post", args.spec, GateKind::kSite));
-  Checker c("post");
+  MHC_RETURN_IF_ERROR(check_spec(args.operation, args.spec, GateKind::kSite));
+  Checker c(args.operation);
   const Extent n{"n", args.spec.streams};
   if (!c.input("x", args.x, {free_extent("T", 0), n, free_extent("D", 1)}, kAnyFloat,
                Layout::kRows)) {

@@ -5,8 +5,9 @@
 //   d_h_res[t,i,j]      = sum_d x[t,i,d] g[t,j,d]
 //   d_x[t,i,d]          = sum_j h_res[t,i,j] g[t,j,d]        eager schedule only
 //
-// In the lazy schedule d_x is not asked for: g itself goes on to pre_backward, which mixes it while it has
-// the tile. Any subset of the outputs may be asked for; an input that no asked output reads may be absent.
+// In the lazy schedule d_x is not asked for: g itself goes on to pre_backward, which mixes it while
+// it has the tile. Any subset of the outputs may be asked for; an input that no asked output reads
+// may be absent.
 
 #include <cstdint>
 #include <span>
@@ -20,23 +21,25 @@
 namespace mhc {
 
 struct PostBackwardArgs {
-  Spec spec;              // streams, h_post_precision, h_res_precision: the values that forward used
-  Tensor d_x_next;        // [T, n, D] A; D contiguous, strides of T and n free, 0 included
-  Tensor x;               // [T, n, D] A         read for d_h_res
-  Tensor layer_output;    // [T, D] A            read for d_h_post
-  Tensor h_post;          // [T, n] f32 or f64   read for d_layer_output
-  Tensor h_res;           // [T, n, n]           read for d_x
-  Tensor d_layer_output;  // [T, D] A, out; may be layer_output itself
-  Tensor d_h_post;        // [T, n] f32 (f64 when A is), out
-  Tensor d_h_res;         // [T, n, n] likewise, out
-  Tensor d_x;             // [T, n, D] A, out; may be d_x_next itself
+  Spec spec;            // streams, h_post_precision, h_res_precision: the values that forward used
+  Tensor d_x_next;      // [T, n, D] A; D contiguous, strides of T and n free, 0 included
+  Tensor x;             // [T, n, D] A         read for d_h_res
+  Tensor layer_output;  // [T, D] A            read for d_h_post
+  Tensor h_post;        // [T, n] f32 or f64   read for d_layer_output
+  Tensor h_res;         // [T, n, n]           read for d_x
+  Tensor d_layer_output;                    // [T, D] A, out; may be layer_output itself
+  Tensor d_h_post;                          // [T, n] f32 (f64 when A is), out
+  Tensor d_h_res;                           // [T, n, n] likewise, out
+  Tensor d_x;                               // [T, n, D] A, out; may be d_x_next itself
+  const char* operation = "post_backward";  // for messages: post_backward, apply_post_backward
 };
 
 Status check(const PostBackwardArgs& args);
 Status post_backward(const PostBackwardArgs& args, const Runtime& runtime);
 void post_backward_reference(const PostBackwardArgs& args);
 
-// Lazy: reads g, x and layer_output once, writes d_layer_output. Eager adds one write of d_x and its mix.
+// Lazy: reads g, x and layer_output once, writes d_layer_output. Eager adds one write of d_x and
+// its mix.
 constexpr Cost post_backward_cost(const Dims& dims, DType activation, bool eager) {
   const double n = static_cast<double>(dims.streams);
   const double size = static_cast<double>(size_of(activation));

@@ -4,9 +4,8 @@
 namespace mhc {
 
 Status check(const PostBackwardArgs& args) {
-  constexpr const char* kOperation = "post_backward";
-  MHC_RETURN_IF_ERROR(check_spec(kOperation, args.spec, GateKind::kSite));
-  Checker c(kOperation);
+  MHC_RETURN_IF_ERROR(check_spec(args.operation, args.spec, GateKind::kSite));
+  Checker c(args.operation);
   const Extent n{"n", args.spec.streams};
   const Tensor& g = args.d_x_next;
   if (!c.input("d_x_next", g, {free_extent("T", 0), n, free_extent("D", 1)}, kAnyFloat,

@@ -28,7 +28,8 @@ Status check(const PreArgs& args) {
   const bool head = args.kind == GateKind::kHead;
   c.absent("h_post", args.h_post, head, "a head has no post gates");
   c.absent("h_res", args.h_res, head, "a head has no res gates");
-  c.optional_output("layer_input", args.layer_input, {t, d}, only(args.x.dtype), Layout::kRows);
+  c.optional_output(head ? "out" : "layer_input", args.layer_input, {t, d}, only(args.x.dtype),
+                    Layout::kRows);
   c.optional_output("z", args.z, {t, m}, gate);
   c.optional_output("inv_rms", args.inv_rms, {t}, gate);
   c.optional_output("h_pre", args.h_pre, {t, n}, gate);
@@ -42,7 +43,8 @@ Status check(const PreArgs& args) {
 }
 
 Status check_pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t embedding,
-                      DType activation, void* packed, size_t packed_bytes, const Runtime& runtime) {
+                      DType activation, const void* packed, size_t packed_bytes,
+                      const Runtime& runtime) {
   constexpr const char* kOperation = "pack_phi";
   MHC_RETURN_IF_ERROR(check_spec(kOperation, spec, kind));
   Checker c(kOperation);

@@ -69,7 +69,8 @@ Status check(const PreBackwardArgs& args) {
     c.input("z", args.z, {t, m}, gate);
     c.input("inv_rms", args.inv_rms, {t}, gate);
   }
-  c.optional_input("d_layer_input", args.d_layer_input, {t, d}, activation, Layout::kRows);
+  const char* du = args.kind == GateKind::kHead ? "d_out" : "d_layer_input";
+  c.optional_input(du, args.d_layer_input, {t, d}, activation, Layout::kRows);
   c.optional_input("d_h_pre", args.d_h_pre, {t, n}, gate);
   c.optional_input("d_h_post", args.d_h_post, {t, n}, gate);
   c.optional_input("d_h_res", args.d_h_res, {t, n, n}, gate);
