@@ -38,9 +38,9 @@ struct DerivativeCheck {
 
 // Dual numbers: each side is a sum of terms with some thousand roundings of 2^-64 each at worst.
 inline constexpr Extended kDualBound = 0x1p-50L;
-// Differences of fourth order, step h = 2^-12: truncation h^4 |f^(5)| / 30 with fifth derivatives
-// of up to a thousand here, rounding 2^-64 / h.
-inline constexpr double kStep = 0x1p-12;
+// Differences of fourth order with a step of length h = 2^-12: truncation h^4 |f^(5)| / 30, with
+// fifth derivatives of up to a thousand here; rounding 2^-64 |v| / h.
+inline constexpr Extended kStepLength = 0x1p-12L;
 inline constexpr Extended kDifferenceBound = 0x1p-40L;
 
 template <class Forward>
@@ -88,13 +88,16 @@ void expect_derivative(const Forward& forward, const DerivativeCheck& check, Ran
     EXPECT_FALSE(std::isnan(backward)) << check.names[a];
 
     if (!check.differences) continue;
-    const auto at = [&](double step) {
+    Extended length = 0;
+    for (const Extended v : direction) length += v * v;
+    const Extended step = kStepLength / std::sqrt(length);
+    const auto at = [&](Extended distance) {
       Arrays<Extended> moved = check.inputs;
-      for (size_t e = 0; e < direction.size(); ++e) moved[a][e] += step * direction[e];
+      for (size_t e = 0; e < direction.size(); ++e) moved[a][e] += distance * direction[e];
       return loss(forward(moved));
     };
     const Extended slope =
-        (8 * (at(kStep) - at(-kStep)) - (at(2 * kStep) - at(-2 * kStep))) / (12 * kStep);
+        (8 * (at(step) - at(-step)) - (at(2 * step) - at(-2 * step))) / (12 * step);
     EXPECT_LE(std::fabs(backward - slope), kDifferenceBound * scale)
         << check.names[a] << ": backward " << static_cast<double>(backward) << ", differences "
         << static_cast<double>(slope);
