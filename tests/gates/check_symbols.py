@@ -4,7 +4,8 @@
 An inline function or template instance is kept once per program, whichever object it comes from. If that is
 an object with AVX-512 flags, the program crashes on older processors. So each symbol which an ISA object
 defines for the linker must belong to its own namespace mhc::<isa>, or be an instance of one of the project's
-templates for a type of that namespace (a manifold over the ISA's vectors).
+templates for a type of that namespace (a manifold over the ISA's vectors), or be a shared constant of the
+project (data is the same in every object). Nothing of it may run when the program starts.
 
     check_symbols.py OBJECT...             prints violations, exit 1 if there are any
     check_symbols.py --self-test COMPILER  proves that a violation is found
@@ -19,12 +20,12 @@ OBJECT = re.compile(r"_(scalar|avx2|avx512|avx512bf16)(\.cc)?\.(o|obj)$")
 
 
 def defined_symbols(path):
-    """(type, demangled name) of what the linker sees; local symbols (lower case) are nobody else's."""
+    """(type, demangled name) of what the linker sees or starts; other local symbols are nobody else's."""
     out = subprocess.run(["nm", "--defined-only", "--demangle", "--format=bsd", path],
                          check=True, capture_output=True, text=True).stdout
     for line in out.splitlines():
         kind, name = re.match(r"[0-9a-f]*\s+(\S)\s+(.*)$", line).groups()
-        if kind.isupper() or kind in "vwui":
+        if kind.isupper() or kind in "vwui" or name.startswith("_GLOBAL__"):
             yield kind, name
 
 
@@ -50,7 +51,8 @@ def violations(path):
         head = without_arguments(name)
         own = head.startswith(f"mhc::{isa}::")
         instance = head.startswith("mhc::") and re.search(rf"\bmhc::{isa}::", name)
-        if not own and not instance:
+        constant = head.startswith("mhc::") and kind in "uV"
+        if not own and not instance and not constant:
             yield f"{Path(path).name}: {kind} {name}"
 
 
@@ -66,18 +68,20 @@ CLEAN = """
     template <class V> struct Manifold { static V twice(const V& v) { return v + v; } };
     static int helper(int n) { return n + 1; }
     [[gnu::always_inline]] inline int forced(int n) { return n * 2; }
+    template <int N> inline constexpr int shared[2] = {N, 2 * N};
     namespace avx2 {
     struct Vec { float f; };
     inline Vec operator+(const Vec& a, const Vec& b) { return {a.f + b.f}; }
     inline bool operator<(const Vec& a, const Vec& b) { return a.f < b.f; }
     template <class V> auto apply(V v) { auto f = [](auto w) { return w + w; }; return f(v); }
     struct Table { virtual ~Table() = default; virtual int rows() const { return 3; } };
+    template <int N> struct Powers { static constexpr int kValue[2] = {N, N * N}; };
     int post(float* p);
     int post(float* p) {
       static Table table;
       Vec v{p[0]};
       p[0] = apply(Manifold<Vec>::twice(v)).f;
-      return helper(forced(table.rows())) + (v < v);
+      return helper(forced(table.rows())) + (v < v) + *shared<3> + Powers<2>::kValue[table.rows() & 1];
     }
     }}"""
 BROKEN = {
@@ -92,6 +96,8 @@ BROKEN = {
     "container of its own type": "#include <vector>\nnamespace mhc { namespace avx2 { struct Vec { float f; };"
                                  " float post(int n) { std::vector<Vec> v; v.push_back({1.0f}); return v[n].f; } } }",
     "exported C name": 'extern "C" int mhc_post() { return 1; }',
+    "initialiser":
+        "namespace mhc { namespace avx2 { int size(); int n = size(); } }",
     "global variable": "namespace mhc { int counter = 1; }",
 }
 
