@@ -29,6 +29,13 @@ GateParams make_gate_params(const Spec& spec, GateKind kind, int64_t embedding_t
   return p;
 }
 
+void put_sums(const Tensor& gradient, bool accumulate, int64_t count, const double* totals) {
+  if (!gradient.present()) return;
+  for (int64_t c = 0; c < count; ++c) {
+    gradient.store(accumulate ? gradient.load(c) + totals[c] : totals[c], c);
+  }
+}
+
 int64_t gate_scratch_vectors(const GateLayout& layout, int32_t manifold,
                              const ManifoldOptions& options) {
   const int64_t m = layout.coefficients();

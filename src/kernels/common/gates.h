@@ -28,6 +28,9 @@ inline constexpr int64_t kMaxGroups = 3;
 GateParams make_gate_params(const Spec& spec, GateKind kind, int64_t embedding_total,
                             const Tensor& alpha, const Tensor& bias, float* storage);
 
+// Writes the totals of d_bias or d_alpha, or adds them to what is there; an absent gradient is skipped.
+void put_sums(const Tensor& gradient, bool accumulate, int64_t count, const double* totals);
+
 // Scratch of the lane-parallel functions of gates-inl.h, in vectors: z and its cotangent (2 m), M and its cotangent
 // (2 n^2), the logits' (m) and the manifold's own.
 int64_t gate_scratch_vectors(const GateLayout& layout, int32_t manifold, const ManifoldOptions& options);

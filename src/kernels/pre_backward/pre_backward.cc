@@ -112,13 +112,6 @@ void add_sums(const PreBackwardPlan& plan, int64_t lanes, double* totals) {
   }
 }
 
-void put_sums(const Tensor& gradient, bool accumulate, int64_t count, const double* totals) {
-  if (!gradient.present()) return;
-  for (int64_t c = 0; c < count; ++c) {
-    gradient.store(accumulate ? gradient.load(c) + totals[c] : totals[c], c);
-  }
-}
-
 void run_wave(const PreBackwardKernel& kernel, const PreBackwardPlan& plan, const BackwardWorkspace& space,
               int64_t panels_per_task, const Runtime& runtime) {
   const int64_t tile = 16;  // a multiple of every kernel's lanes

@@ -1,0 +1,52 @@
+// Gates from given projections, a block of lanes at a time. Compiled once per ISA behind a base/simd header.
+
+#include "kernels/coefficients/coefficients_plan.h"
+#include "kernels/common/gates-inl.h"
+
+namespace mhc::MHC_ISA {
+
+// Row of token t of an optional f32 tensor, or null.
+MHC_INLINE float* row_at(const Tensor& tensor, int64_t t) {
+  return tensor.present() ? tensor.at<float>(t) : nullptr;
+}
+
+inline void coefficients_forward(const CoefficientsArgs& args, const GateParams& gates, int64_t begin, int64_t end,
+                                 float* scratch) {
+  for (int64_t t = begin; t < end; t += VF::kLanes) {
+    const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
+    const GateRows out{row_at(args.z, t), row_at(args.inv_rms, t), row_at(args.h_pre, t), row_at(args.h_post, t),
+                       row_at(args.h_res, t)};
+    gates_forward(gates, count, row_at(args.q, t), gates.coefficients, row_at(args.sum_squares, t), out,
+                  reinterpret_cast<VF*>(scratch));
+  }
+}
+
+inline void coefficients_backward(const CoefficientsBackwardArgs& args, const GateParams& gates, int64_t begin,
+                                  int64_t end, float* sums, float* scratch) {
+  const int64_t m = gates.coefficients;
+  float* norm = scratch;                     // [kLanes], what d_x takes of x
+  float* d_q = scratch + round_up(VF::kLanes, 16);  // [kLanes][m], where no one asks for it
+  VF* work = reinterpret_cast<VF*>(d_q + round_up(VF::kLanes * m, 16));
+  for (int64_t t = begin; t < end; t += VF::kLanes) {
+    const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
+    const GateCotangents in{row_at(args.z, t),       row_at(args.inv_rms, t),  row_at(args.sum_squares, t),
+                            row_at(args.d_h_pre, t), row_at(args.d_h_post, t), row_at(args.d_h_res, t)};
+    float* block = sums == nullptr ? nullptr : sums + t / VF::kLanes * (m + kMaxGroups);
+    const GateGradients out{args.d_q.present() ? row_at(args.d_q, t) : d_q,
+                            norm,
+                            nullptr,
+                            nullptr,
+                            block,
+                            block == nullptr ? nullptr : block + m};
+    gates_backward(gates, count, in, out, work);
+    if (!args.d_sum_squares.present()) continue;
+    // d_x = ... - norm x = ... + 2 d_ss x
+    for (int64_t r = 0; r < count; ++r) *args.d_sum_squares.at<float>(t + r) = -0.5f * norm[r];
+  }
+}
+
+constexpr CoefficientsKernel coefficients_kernel(Isa isa, const char* name) {
+  return {isa, DType::kF32, name, VF::kLanes, coefficients_forward, coefficients_backward};
+}
+
+}  // namespace mhc::MHC_ISA
