@@ -10,9 +10,8 @@ namespace mhc {
 
 class ScratchCutter {
  public:
-  explicit ScratchCutter(void* base) : address_(reinterpret_cast<uintptr_t>(base)), start_(address_) {
-    address_ = (address_ + kAlignment - 1) & ~(kAlignment - 1);
-  }
+  explicit ScratchCutter(void* base)
+      : start_((reinterpret_cast<uintptr_t>(base) + kAlignment - 1) & ~(kAlignment - 1)), address_(start_) {}
 
   template <class T>
   T* take(int64_t count) {
@@ -26,8 +25,8 @@ class ScratchCutter {
 
  private:
   static constexpr uintptr_t kAlignment = 64;
-  uintptr_t address_;
   uintptr_t start_;
+  uintptr_t address_;
 };
 
 }  // namespace mhc
