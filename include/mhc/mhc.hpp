@@ -198,7 +198,7 @@ struct Args : C {
 // The same with a spec, which it refers to.
 template <class C>
 struct SpecArgs : Args<C> {
-  explicit SpecArgs(const Spec& spec) { this->spec = &spec; }
+  explicit SpecArgs(const Spec& s) { this->spec = &s; }
   explicit SpecArgs(Spec&&) = delete;
 };
 
