@@ -79,15 +79,18 @@ MHC_INLINE VF widen_bf16(__m128i a) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(a), 16))};
 }
 
-// The nearest bf16 of each lane in its upper half, to even; the lower half is not cleared. A NaN
-// keeps its upper bits and becomes quiet: adding could carry 7fffffff into the sign.
-MHC_INLINE __m256i round_to_upper_half(VF a) {
+// The nearest bf16 of each lane in its upper half, to even; the lower half is not cleared. Right
+// but for NaNs whose lower half could carry.
+MHC_INLINE __m256i round_clean(VF a) {
   const __m256i u = _mm256_castps_si256(a.v);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-  const __m256i rounded = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-  const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+  return _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+}
+// The same for every value: a NaN keeps its upper bits and becomes quiet.
+MHC_INLINE __m256i round_to_upper_half(VF a) {
+  const __m256i quiet = _mm256_or_si256(_mm256_castps_si256(a.v), _mm256_set1_epi32(0x400000));
   const __m256 nan = _mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q);
-  return _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan));
+  return _mm256_blendv_epi8(round_clean(a), quiet, _mm256_castps_si256(nan));
 }
 MHC_INLINE __m256i narrow_bf16(VF lo, VF hi) {
   const __m256i l = _mm256_srli_epi32(round_to_upper_half(lo), 16);
@@ -174,6 +177,39 @@ MHC_INLINE void stream(T* p, VF lo, VF hi) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(p), narrow<T>(lo, hi));
   }
 }
+
+// Even elements lie in the lower halves of 32-bit lanes, odd ones in the upper.
+MHC_INLINE __m256i interleave_bf16(VF even, VF odd) {
+  return _mm256_blend_epi16(_mm256_srli_epi32(round_clean(even), 16), round_clean(odd), 0xaa);
+}
+template <class T>
+MHC_INLINE void load_mixed(const T* p, VF* a, VF* b) {
+  if constexpr (DTypeOf<T>::value == DType::kBF16) {
+    const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    const __m256i upper = _mm256_set1_epi32(static_cast<int32_t>(0xffff0000u));
+    *a = {_mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16))};
+    *b = {_mm256_castsi256_ps(_mm256_and_si256(pairs, upper))};
+  } else {
+    *a = load(p);
+    *b = load(p + VF::kLanes);
+  }
+}
+template <class T>
+MHC_INLINE void store_mixed(T* p, VF a, VF b) {
+  if constexpr (DTypeOf<T>::value == DType::kBF16) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), interleave_bf16(a, b));
+  } else {
+    store(p, a, b);
+  }
+}
+template <class T>
+MHC_INLINE void stream_mixed(T* p, VF a, VF b) {
+  if constexpr (DTypeOf<T>::value == DType::kBF16) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(p), interleave_bf16(a, b));
+  } else {
+    stream(p, a, b);
+  }
+}
 MHC_INLINE void stream_fence() { _mm_sfence(); }
 MHC_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 MHC_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
@@ -201,6 +237,11 @@ MHC_INLINE VF select_greater(VF a, VF b, VF x, VF y) {
 }
 MHC_INLINE VF is_finite_select(VF a, VF x, VF y) {
   return select_greater(splat(__builtin_inff()), abs_of(a), x, y);
+}
+
+MHC_INLINE VF clean_nan(VF a) {
+  const __m256 nan = _mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q);
+  return {_mm256_blendv_ps(a.v, _mm256_set1_ps(__builtin_nanf("")), nan)};
 }
 
 template <class T>

@@ -111,6 +111,36 @@ MHC_INLINE void stream(T* p, VF lo, VF hi) {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(p), narrow<T>(lo, hi));
   }
 }
+
+// Even elements lie in the lower halves of 32-bit lanes, odd ones in the upper.
+template <class T>
+MHC_INLINE void load_mixed(const T* p, VF* a, VF* b) {
+  if constexpr (DTypeOf<T>::value == DType::kBF16) {
+    const __m512i pairs = _mm512_loadu_si512(p);
+    const __m512i upper = _mm512_set1_epi32(static_cast<int32_t>(0xffff0000u));
+    *a = {_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16))};
+    *b = {_mm512_castsi512_ps(_mm512_and_si512(pairs, upper))};
+  } else {
+    *a = load(p);
+    *b = load(p + VF::kLanes);
+  }
+}
+template <class T>
+MHC_INLINE void store_mixed(T* p, VF a, VF b) {
+  if constexpr (DTypeOf<T>::value == DType::kBF16) {
+    _mm512_storeu_si512(p, interleave_bf16(a.v, b.v));
+  } else {
+    store(p, a, b);
+  }
+}
+template <class T>
+MHC_INLINE void stream_mixed(T* p, VF a, VF b) {
+  if constexpr (DTypeOf<T>::value == DType::kBF16) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(p), interleave_bf16(a.v, b.v));
+  } else {
+    stream(p, a, b);
+  }
+}
 MHC_INLINE void stream_fence() { _mm_sfence(); }
 MHC_INLINE void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 MHC_INLINE void prefetch_l2(const void* p) { __builtin_prefetch(p, 0, 2); }
@@ -139,6 +169,11 @@ MHC_INLINE VF select_greater(VF a, VF b, VF x, VF y) {
 }
 MHC_INLINE VF is_finite_select(VF a, VF x, VF y) {
   return select_greater(splat(__builtin_inff()), abs_of(a), x, y);
+}
+
+MHC_INLINE VF clean_nan(VF a) {
+  const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+  return {_mm512_mask_blend_ps(nan, a.v, _mm512_set1_ps(__builtin_nanf("")))};
 }
 
 template <class T>

@@ -1,14 +1,18 @@
 // f32 to bf16 by integer operations, for AVX-512 without BF16; included inside a namespace that has
 // defined bits_to_narrow(__m512), the bits to round; no #pragma once.
 
-// The nearest bf16 of each lane in its upper half, to even; the lower half is not cleared. A NaN
-// keeps its upper bits and becomes quiet: adding could carry 7fffffff into the sign.
-MHC_INLINE __m512i round_to_upper_half(__m512 a) {
+// The nearest bf16 of each lane in its upper half, to even; the lower half is not cleared. Right
+// but for NaNs whose lower half could carry.
+MHC_INLINE __m512i round_clean(__m512 a) {
   const __m512i u = bits_to_narrow(a);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  return _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+}
+// The same for every value: a NaN keeps its upper bits and becomes quiet.
+MHC_INLINE __m512i round_to_upper_half(__m512 a) {
   const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
-  return _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
+  return _mm512_mask_or_epi32(round_clean(a), nan, _mm512_castps_si512(a),
+                              _mm512_set1_epi32(0x400000));
 }
 
 MHC_INLINE __m256i narrow_bf16(__m512 a) {
@@ -23,4 +27,9 @@ MHC_INLINE __m512i narrow_bf16(__m512 lo, __m512 hi) {
   const __m512i pairs = _mm512_mask_blend_epi16(
       0xaaaaaaaa, _mm512_srli_epi32(round_to_upper_half(lo), 16), round_to_upper_half(hi));
   return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), pairs);
+}
+
+MHC_INLINE __m512i interleave_bf16(__m512 even, __m512 odd) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(round_clean(even), 16),
+                                 round_clean(odd));
 }

@@ -22,6 +22,14 @@ namespace mhc::MHC_ISA {
 
 inline constexpr bool kHasDot = true;
 
+// The words of the lower and the upper half in turn.
+MHC_INLINE __m512i interleave_words(__m512i halves) {
+  alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), halves);
+}
+
 #if defined(MHC_EMULATE_BF16_DOT)
 
 // A subnormal becomes a zero of its sign.
@@ -38,6 +46,9 @@ MHC_INLINE __m512i bits_to_narrow(__m512 a) {
 MHC_INLINE __m256i narrow_bf16(__m512 a) { return (__m256i)_mm512_cvtneps_pbh(a); }
 MHC_INLINE __m512i narrow_bf16(__m512 lo, __m512 hi) {
   return (__m512i)_mm512_cvtne2ps_pbh(hi, lo);
+}
+MHC_INLINE __m512i interleave_bf16(__m512 even, __m512 odd) {
+  return interleave_words(narrow_bf16(even, odd));
 }
 
 #endif
@@ -83,10 +94,7 @@ MHC_INLINE VP broadcast_dot_quad(const BF16* p) {
 }
 
 MHC_INLINE VP narrow_pairs(VF even, VF odd) {
-  alignas(64) static constexpr uint16_t kOrder[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
-                                                      21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
-                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  return {_mm512_permutexvar_epi16(_mm512_load_si512(kOrder), narrow_bf16(even.v, odd.v))};
+  return {interleave_words(narrow_bf16(even.v, odd.v))};
 }
 
 }  // namespace mhc::MHC_ISA

@@ -58,6 +58,19 @@ template <class T>
 MHC_INLINE void stream(T* p, VF lo, VF hi) {
   store(p, lo, hi);
 }
+template <class T>
+MHC_INLINE void load_mixed(const T* p, VF* a, VF* b) {
+  *a = load(p);
+  *b = load(p + 1);
+}
+template <class T>
+MHC_INLINE void store_mixed(T* p, VF a, VF b) {
+  store(p, a, b);
+}
+template <class T>
+MHC_INLINE void stream_mixed(T* p, VF a, VF b) {
+  store(p, a, b);
+}
 MHC_INLINE void stream_fence() {}
 MHC_INLINE void prefetch(const void*) {}
 MHC_INLINE void prefetch_l2(const void*) {}
@@ -72,6 +85,8 @@ MHC_INLINE VF select_greater(VF a, VF b, VF x, VF y) { return a.v > b.v ? x : y;
 MHC_INLINE VF is_finite_select(VF a, VF x, VF y) {
   return __builtin_fabsf(a.v) < __builtin_inff() ? x : y;
 }
+
+MHC_INLINE VF clean_nan(VF a) { return a.v == a.v ? a : splat(__builtin_nanf("")); }
 
 template <class T>
 MHC_INLINE VF round_to(VF a) {

@@ -18,6 +18,10 @@
 //   store(T* p, VF, count)     writes count elements
 //   store(T* p, VF lo, VF hi)  2 * kLanes elements
 //   stream(T* p, VF lo, VF hi) the same around the caches; p aligned to their size or to 64 bytes
+//   load_mixed(const T* p, VF* a, VF* b)   2 * kLanes elements in the order that is cheapest here
+//   store_mixed(T* p, VF a, VF b), stream_mixed   back from that order; for bf16, NaNs must have a
+//                              zero lower half, as clean_nan leaves it and arithmetic keeps it
+//   clean_nan(VF)              NaNs become 7fc00000
 //   stream_fence()             after the last stream of a task
 //   prefetch(const void* p)    into L1;  prefetch_l2
 //   reduce_add(VF)             sum of the lanes in a fixed tree: halves added until one is left

@@ -37,6 +37,7 @@ inline void apply(SimdOp op, const SimdArguments& in, int64_t count, float* out)
     MHC_CASE(kMax, max_of(a, b));
     MHC_CASE(kSelectGreater, select_greater(a, b, c, d));
     MHC_CASE(kIsFiniteSelect, is_finite_select(a, b, c));
+    MHC_CASE(kCleanNan, clean_nan(a));
     MHC_CASE(kRoundF32, round_to<float>(a));
     MHC_CASE(kRoundBf16, round_bf16(a));
     MHC_CASE(kRoundToBf16, round_to<BF16>(a));
@@ -60,6 +61,17 @@ SimdMemory<T> memory_probe() {
   m.store_two = [](T* p, const float* a) { store(p, take(a), take(a + kL)); };
   m.stream_two = [](T* p, const float* a) {
     stream(p, take(a), take(a + kL));
+    stream_fence();
+  };
+  m.load_mixed = [](const T* p, float* out) {
+    VF a, b;
+    load_mixed(p, &a, &b);
+    put(out, a);
+    put(out + kL, b);
+  };
+  m.store_mixed = [](T* p, const float* a) { store_mixed(p, take(a), take(a + kL)); };
+  m.stream_mixed = [](T* p, const float* a) {
+    stream_mixed(p, take(a), take(a + kL));
     stream_fence();
   };
   return m;

@@ -23,6 +23,7 @@ enum class SimdOp {
   kMax,
   kSelectGreater,
   kIsFiniteSelect,  // of a, b, c
+  kCleanNan,
   kRoundF32,
   kRoundBf16,
   kRoundToBf16,
@@ -48,6 +49,9 @@ struct SimdMemory {
   void (*store_part)(T* p, const float* a, int64_t count) = nullptr;
   void (*store_two)(T* p, const float* a) = nullptr;  // 2 * lanes
   void (*stream_two)(T* p, const float* a) = nullptr;
+  void (*load_mixed)(const T* p, float* out) = nullptr;  // both vectors, in their own order
+  void (*store_mixed)(T* p, const float* a) = nullptr;
+  void (*stream_mixed)(T* p, const float* a) = nullptr;
 };
 
 struct SimdProbe {

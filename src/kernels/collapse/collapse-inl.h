@@ -20,9 +20,13 @@ static void collapse_tokens(const CollapseArgs& args, int64_t begin, int64_t end
   rows.weight = weight;
   for (int64_t t = begin; t < end; ++t) {
     load_scaled_weights<T>(args.weights, t, n, args.weights_precision, scale, weight);
-    for (int64_t i = 0; i < n; ++i) rows.in[i] = args.x.at<T>(t, i);
+    for (int64_t i = 0; i < n; ++i) {
+      rows.in[i] = args.x.at<T>(t, i);
+      rows.ahead[i] = t + 1 == end ? 0 : args.x.stride[0];
+    }
     rows.out[0] = args.out.at<T>(t);
-    mix<kN, kN == 0 ? 0 : 1>(rows, 0, args.x.shape[2], streaming && can_stream(rows));
+    const bool around = streaming && can_stream(rows);
+    mix<true, kN, kN == 0 ? 0 : 1>(rows, 0, args.x.shape[2], around);
   }
   if (streaming) stream_fence();
 }

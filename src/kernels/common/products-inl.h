@@ -16,20 +16,24 @@ namespace mhc::MHC_ISA {
 
 inline constexpr int64_t kLeftTile = 5;
 inline constexpr int64_t kRightTile = VF::kLanes == 8 ? 2 : 4;
+inline constexpr int64_t kMaxLefts = kMaxStreams + 1;
 
 template <class T>
 struct ProductRows {
   int64_t lefts = 0;
   int64_t rights = 0;
-  const T* left[kMaxStreams + 1] = {};
+  const T* left[kMaxLefts] = {};
   const T* right[kMaxStreams] = {};
+  // The next token's rows, to be prefetched into L2 at the same features.
+  int64_t fetches = 0;
+  const T* fetch[kMaxLefts + kMaxStreams] = {};
 };
 
-// How features enter a product, kStep at a time.
+// How features enter a product, kFeatures at a time.
 template <class T>
 struct Factors {
   using Vector = VF;
-  static constexpr int64_t kStep = VF::kLanes;
+  static constexpr int64_t kFeatures = VF::kLanes;
   MHC_INLINE static VF get(const T* p) { return load(p); }
   MHC_INLINE static VF get(const T* p, int64_t count) { return load(p, count); }
   MHC_INLINE static VF add_product(VF sum, VF a, VF b) { return fma(a, b, sum); }
@@ -38,7 +42,7 @@ struct Factors {
 template <>
 struct Factors<BF16> {
   using Vector = VP;
-  static constexpr int64_t kStep = 2 * VF::kLanes;
+  static constexpr int64_t kFeatures = 2 * VF::kLanes;
   MHC_INLINE static VP get(const BF16* p) { return load_pairs(p); }
   MHC_INLINE static VP get(const BF16* p, int64_t count) { return load_pairs(p, count); }
   MHC_INLINE static VF add_product(VF sum, VP a, VP b) { return dot(sum, a, b); }
@@ -46,8 +50,8 @@ struct Factors<BF16> {
 #endif
 
 template <bool kWhole, int64_t kA, int64_t kB, class T>
-MHC_INLINE void products_step(const T* const* left, const T* const* right, int64_t d, int64_t count,
-                              VF (&sum)[kA][kB]) {
+MHC_INLINE void add_features(const T* const* left, const T* const* right, int64_t d, int64_t count,
+                             VF (&sum)[kA][kB]) {
   using F = Factors<T>;
   typename F::Vector b[kB];
 #pragma GCC unroll 4
@@ -62,68 +66,82 @@ MHC_INLINE void products_step(const T* const* left, const T* const* right, int64
   }
 }
 
-// Features [begin, end), at most a block, into kA x kB of the totals, whose rows are `stride`
-// apart.
+// Rows i.. by rows j.., kA x kB of them, over features [begin, end) of one block. The first tile
+// prefetches for all.
 template <class T, int64_t kA, int64_t kB>
-static void products_tile(const T* const* left, const T* const* right, int64_t begin, int64_t end,
-                          VF* totals, int64_t stride) {
-  constexpr int64_t kStep = Factors<T>::kStep;
+static void add_products_tile(const ProductRows<T>& rows, int64_t i, int64_t j, int64_t begin,
+                              int64_t end, VF* totals) {
+  constexpr int64_t kFeatures = Factors<T>::kFeatures;
+  const int64_t fetches = i == 0 && j == 0 ? rows.fetches : 0;
+  const T* left[kA];
+  const T* right[kB];
   VF sum[kA][kB];
 #pragma GCC unroll 5
-  for (int64_t i = 0; i < kA; ++i) {
+  for (int64_t a = 0; a < kA; ++a) {
+    left[a] = rows.left[i + a];
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < kB; ++j) sum[i][j] = zero();
+    for (int64_t b = 0; b < kB; ++b) sum[a][b] = zero();
   }
-  int64_t d = begin;
-  for (; d + kStep <= end; d += kStep) products_step<true>(left, right, d, kStep, sum);
-  if (d < end) products_step<false>(left, right, d, end - d, sum);
-#pragma GCC unroll 5
-  for (int64_t i = 0; i < kA; ++i) {
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < kB; ++j) {
-      totals[i * stride + j] = totals[i * stride + j] + sum[i][j];
+  for (int64_t b = 0; b < kB; ++b) right[b] = rows.right[j + b];
+  int64_t d = begin;
+  for (; d + kStep<T> <= end; d += kStep<T>) {
+    for (int64_t r = 0; r < fetches; ++r) prefetch_step(rows.fetch[r] + d);
+    for (int64_t k = 0; k < kStep<T>; k += kFeatures) {
+      add_features<true>(left, right, d + k, kFeatures, sum);
+    }
+  }
+  for (; d < end; d += kFeatures) {
+    add_features<false>(left, right, d, at_most(end - d, kFeatures), sum);
+  }
+#pragma GCC unroll 5
+  for (int64_t a = 0; a < kA; ++a) {
+#pragma GCC unroll 4
+    for (int64_t b = 0; b < kB; ++b) {
+      VF& total = totals[(i + a) * rows.rights + j + b];
+      total = total + sum[a][b];
     }
   }
 }
 
 template <class T>
-using ProductsTile = void (*)(const T* const*, const T* const*, int64_t, int64_t, VF*, int64_t);
+using AddProductsTile = void (*)(const ProductRows<T>&, int64_t, int64_t, int64_t, int64_t, VF*);
 
-template <class T, int64_t kA>
-MHC_INLINE ProductsTile<T> products_tile_of(int64_t rights) {
-  if constexpr (kRightTile > 2) {
-    if (rights == 4) return products_tile<T, kA, 4>;
-    if (rights == 3) return products_tile<T, kA, 3>;
+template <class T, int64_t kA, int64_t kMaxRights>
+MHC_INLINE AddProductsTile<T> tile_of(int64_t rights) {
+  if constexpr (kMaxRights > 1 && kRightTile > 2) {
+    if (rights == 4) return add_products_tile<T, kA, 4>;
+    if (rights == 3) return add_products_tile<T, kA, 3>;
   }
-  return rights == 2 ? products_tile<T, kA, 2> : products_tile<T, kA, 1>;
+  if constexpr (kMaxRights > 1) {
+    if (rights == 2) return add_products_tile<T, kA, 2>;
+  }
+  return add_products_tile<T, kA, 1>;
 }
-template <class T>
-MHC_INLINE ProductsTile<T> products_tile_of(int64_t lefts, int64_t rights) {
+template <class T, int64_t kMaxRights>
+MHC_INLINE AddProductsTile<T> tile_of(int64_t lefts, int64_t rights) {
   switch (lefts) {
     case 1:
-      return products_tile_of<T, 1>(rights);
+      return tile_of<T, 1, kMaxRights>(rights);
     case 2:
-      return products_tile_of<T, 2>(rights);
+      return tile_of<T, 2, kMaxRights>(rights);
     case 3:
-      return products_tile_of<T, 3>(rights);
+      return tile_of<T, 3, kMaxRights>(rights);
     case 4:
-      return products_tile_of<T, 4>(rights);
+      return tile_of<T, 4, kMaxRights>(rights);
     default:
-      return products_tile_of<T, 5>(rights);
+      return tile_of<T, 5, kMaxRights>(rights);
   }
 }
 
-MHC_INLINE int64_t at_most(int64_t count, int64_t limit) { return count < limit ? count : limit; }
-
 // totals [lefts][rights] += the sums over features [begin, end) of one block.
-template <class T>
+template <int64_t kMaxRights, class T>
 MHC_INLINE void add_products(const ProductRows<T>& rows, int64_t begin, int64_t end, VF* totals) {
   for (int64_t j = 0; j < rows.rights; j += kRightTile) {
-    const int64_t rights = at_most(rows.rights - j, kRightTile);
     for (int64_t i = 0; i < rows.lefts; i += kLeftTile) {
-      const int64_t lefts = at_most(rows.lefts - i, kLeftTile);
-      products_tile_of<T>(lefts, rights)(rows.left + i, rows.right + j, begin, end,
-                                         totals + i * rows.rights + j, rows.rights);
+      const auto tile = tile_of<T, kMaxRights>(at_most(rows.lefts - i, kLeftTile),
+                                               at_most(rows.rights - j, kRightTile));
+      tile(rows, i, j, begin, end, totals);
     }
   }
 }

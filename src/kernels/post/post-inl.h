@@ -21,14 +21,18 @@ static void post_tokens(const PostArgs& args, int64_t begin, int64_t end, bool s
   rows.outputs = n;
   rows.weight = weight;
   for (int64_t t = begin; t < end; ++t) {
+    const bool last = t + 1 == end;
     load_weights<T>(args.h_res.at<float>(t), n * n, args.spec.h_res_precision, weight);
     load_weights<T>(args.h_post.at<float>(t), n, args.spec.h_post_precision, weight + n * n);
     for (int64_t i = 0; i < n; ++i) {
       rows.in[i] = args.x.at<T>(t, i);
+      rows.ahead[i] = last ? 0 : args.x.stride[0];
       rows.out[i] = args.x_next.at<T>(t, i);
     }
     rows.in[n] = args.layer_output.at<T>(t);
-    mix<kN == 0 ? 0 : kN + 1, kN>(rows, 0, args.x.shape[2], streaming && can_stream(rows));
+    rows.ahead[n] = last ? 0 : args.layer_output.stride[0];
+    const bool around = streaming && can_stream(rows);
+    mix<true, kN == 0 ? 0 : kN + 1, kN>(rows, 0, args.x.shape[2], around);
   }
   if (streaming) stream_fence();
 }

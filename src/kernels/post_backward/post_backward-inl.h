@@ -27,7 +27,7 @@ struct FollowingMix {
   template <int64_t kIn, int64_t kOut>
   MHC_INLINE void follow(int64_t d, int64_t features) {
     const int64_t stop = mix_stop(rows, d, features, around);
-    mix<kIn, kOut>(rows, done, stop, around);
+    mix<false, kIn, kOut>(rows, done, stop, around);
     done = stop;
   }
 };
@@ -55,13 +55,25 @@ struct PostBackward {
     to_x.rows.weight = to_x.weight;
   }
 
-  MHC_INLINE void begin_products(int64_t t) {
+  // A row to be read, and the same row of the next token to be prefetched.
+  MHC_INLINE const T* visit(const T* row, int64_t token_stride, bool last) {
+    if (!last) products.fetch[products.fetches++] = row + token_stride;
+    return row;
+  }
+
+  MHC_INLINE void begin_products(int64_t t, bool last) {
+    const Tensor& g = args.d_x_next;
     int64_t row = 0;
+    products.fetches = 0;
+    for (int64_t j = 0; j < n; ++j) products.right[j] = visit(g.at<T>(t, j), g.stride[0], last);
     if (args.d_h_res.present()) {
-      for (; row < n; ++row) products.left[row] = args.x.at<T>(t, row);
+      const Tensor& x = args.x;
+      for (; row < n; ++row) products.left[row] = visit(x.at<T>(t, row), x.stride[0], last);
     }
-    if (args.d_h_post.present()) products.left[row] = args.layer_output.at<T>(t);
-    for (int64_t j = 0; j < n; ++j) products.right[j] = args.d_x_next.at<T>(t, j);
+    if (args.d_h_post.present()) {
+      const Tensor& output = args.layer_output;
+      products.left[row] = visit(output.at<T>(t), output.stride[0], last);
+    }
     for (int64_t k = 0; k < products.lefts * n; ++k) totals[k] = zero();
   }
 
@@ -99,12 +111,12 @@ struct PostBackward {
     }
   }
 
-  MHC_INLINE void token(int64_t t, bool streaming) {
-    begin_products(t);
+  MHC_INLINE void token(int64_t t, bool last, bool streaming) {
+    begin_products(t, last);
     begin_mixes(t, streaming);
     for (int64_t d = 0; d < features; d += kFeatureBlock) {
       const int64_t stop = at_most(d + kFeatureBlock, features);
-      add_products(products, d, stop, totals);
+      add_products<kMaxStreams>(products, d, stop, totals);
       if (to_layer.rows.outputs > 0) to_layer.template follow<kN, kN == 0 ? 0 : 1>(stop, features);
       if (to_x.rows.outputs > 0) to_x.template follow<kN, kN>(stop, features);
     }
@@ -117,7 +129,7 @@ template <class T, int64_t kN>
 static void post_backward_tokens(const PostBackwardArgs& args, int64_t begin, int64_t end,
                                  bool streaming) {
   PostBackward<T, kN> operation(args);
-  for (int64_t t = begin; t < end; ++t) operation.token(t, streaming);
+  for (int64_t t = begin; t < end; ++t) operation.token(t, t + 1 == end, streaming);
   if (streaming) stream_fence();
 }
 

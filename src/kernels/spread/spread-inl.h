@@ -28,10 +28,13 @@ static void spread_tokens(const SpreadArgs& args, int64_t begin, int64_t end, bo
   ProductRows<T> products;
   products.lefts = with_products ? n : 0;
   products.rights = 1;
+  products.fetches = products.lefts;
   for (int64_t t = begin; t < end; ++t) {
     products.right[0] = rows.in[0] = args.source.at<T>(t);
+    rows.ahead[0] = t + 1 == end ? 0 : args.source.stride[0];
     for (int64_t i = 0; i < products.lefts; ++i) {
       products.left[i] = args.x.at<T>(t, i);
+      products.fetch[i] = products.left[i] + (t + 1 == end ? 0 : args.x.stride[0]);
       totals[i] = zero();
     }
     for (int64_t i = 0; i < rows.outputs; ++i) rows.out[i] = args.out.at<T>(t, i);
@@ -42,10 +45,10 @@ static void spread_tokens(const SpreadArgs& args, int64_t begin, int64_t end, bo
     int64_t mixed = 0;
     for (int64_t d = 0; d < features;) {
       const int64_t stop = with_products ? at_most(d + kFeatureBlock, features) : features;
-      add_products(products, d, stop, totals);
+      add_products<1>(products, d, stop, totals);
       if (rows.outputs > 0) {
         const int64_t mix_end = mix_stop(rows, stop, features, around);
-        mix<kN == 0 ? 0 : 1, kN>(rows, mixed, mix_end, around);
+        mix<true, kN == 0 ? 0 : 1, kN>(rows, mixed, mix_end, around);
         mixed = mix_end;
       }
       d = stop;
