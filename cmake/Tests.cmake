@@ -21,6 +21,11 @@ function(mhc_add_test_executable name)
   target_link_libraries(${name} PRIVATE
     mhc_flags mhc_verify mhc_core GTest::gtest_main nlohmann_json::nlohmann_json)
   target_compile_definitions(${name} PRIVATE MHC_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # For tests of the command line.
+  set(tool "")
+  if(TARGET mhc_tool)
+    set(tool $<TARGET_FILE:mhc_tool>)
+  endif()
   math(EXPR last "${arg_SHARDS} - 1")
   foreach(shard RANGE ${last})
     set(test ${name})
@@ -30,7 +35,7 @@ function(mhc_add_test_executable name)
     add_test(NAME ${test}
              COMMAND ${name} --gtest_brief=1 --gtest_output=json:${MHC_TEST_RESULTS}/${test}.json)
     set_tests_properties(${test} PROPERTIES
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard}"
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_SHARDS};GTEST_SHARD_INDEX=${shard};MHC_TOOL=${tool}"
       FIXTURES_REQUIRED results
       TIMEOUT 1800)
   endforeach()
