@@ -12,6 +12,7 @@
 #include "kernels/pre/pre.h"
 #include "kernels/pre_backward/pre_backward.h"
 #include "verify/buffer.h"
+#include "verify/filled.h"
 
 namespace mhc::golden {
 
@@ -67,12 +68,8 @@ inline Implementation kernel_implementation(const std::string& name, const Runti
 // A poisoned tensor, or one that holds given values.
 inline verify::Buffer tensor_of(DType dtype, std::vector<int64_t> shape,
                                 const Values& values = {}) {
-  verify::Buffer buffer(dtype, std::move(shape));
-  size_t next = 0;
-  verify::for_each_index(buffer.tensor(), [&](int64_t i, int64_t j, int64_t k) {
-    if (!values.empty()) buffer.tensor().store(values.at(next++), i, j, k);
-  });
-  return buffer;
+  return values.empty() ? verify::Buffer(dtype, std::move(shape))
+                        : verify::filled(dtype, std::move(shape), values);
 }
 
 // Throws what an operation complains of.
