@@ -1,7 +1,7 @@
 #pragma once
-// Element types and their conversions, bit by bit. No standard containers: ISA files include this.
+// Element types and their conversions, bit by bit. ISA files include this: all is forced inline,
+// and std::bit_cast, which is not, is avoided.
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -60,12 +60,12 @@ struct DTypeOf<double> {
 };
 
 MHC_INLINE constexpr float to_float(BF16 v) {
-  return std::bit_cast<float>(static_cast<uint32_t>(v.bits) << 16);
+  return __builtin_bit_cast(float, static_cast<uint32_t>(v.bits) << 16);
 }
 
 // Round to nearest even; a NaN keeps its sign and becomes quiet, so 7fffffff and 7f800001 stay NaN.
 MHC_INLINE constexpr BF16 to_bf16(float f) {
-  const uint32_t u = std::bit_cast<uint32_t>(f);
+  const uint32_t u = __builtin_bit_cast(uint32_t, f);
   if ((u & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>((u >> 16) | 0x40u)};
   return {static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16)};
 }
@@ -74,15 +74,16 @@ MHC_INLINE constexpr float to_float(F16 v) {
   const uint32_t sign = (v.bits & 0x8000u) << 16;
   const uint32_t exponent = (v.bits >> 10) & 31u;
   const uint32_t mantissa = v.bits & 0x3ffu;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  if (exponent == 31) return __builtin_bit_cast(float, sign | 0x7f800000u | (mantissa << 13));
+  if (exponent != 0)
+    return __builtin_bit_cast(float, sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;  // exact, subnormals included
   return sign != 0 ? -magnitude : magnitude;
 }
 
-// Round to nearest even; beyond 65504 (by half a step) inf; NaN stays NaN; subnormal halves are kept.
+// Round to nearest even; beyond 65504 by half a step inf; NaN stays NaN; subnormal halves are kept.
 MHC_INLINE constexpr F16 to_f16(float f) {
-  const uint32_t u = std::bit_cast<uint32_t>(f);
+  const uint32_t u = __builtin_bit_cast(uint32_t, f);
   const uint32_t sign = (u >> 16) & 0x8000u;
   const uint32_t a = u & 0x7fffffffu;
   if (a > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u | ((a >> 13) & 0x3ffu))};
@@ -101,8 +102,8 @@ MHC_INLINE constexpr F16 to_f16(float f) {
   return {static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
 }
 
-constexpr float to_float(float v) { return v; }
-constexpr float to_float(double v) { return static_cast<float>(v); }
+MHC_INLINE constexpr float to_float(float v) { return v; }
+MHC_INLINE constexpr float to_float(double v) { return static_cast<float>(v); }
 
 template <class T>
 MHC_INLINE constexpr T from_float(float v) {
@@ -115,16 +116,16 @@ MHC_INLINE constexpr T from_float(float v) {
   }
 }
 
-// A double rounded once to T. Going through float would round twice, so float is rounded to odd first:
-// its last bit then records that something was lost, and the second rounding comes out right.
+// A double rounded once to T. Going through float would round twice, so float is rounded to odd
+// first: its last bit records that something was lost, and the second rounding comes out right.
 MHC_INLINE constexpr float round_to_odd(double v) {
   float f = static_cast<float>(v);
   if (!(v == v) || static_cast<double>(f) == v) return f;
-  uint32_t u = std::bit_cast<uint32_t>(f);
+  uint32_t u = __builtin_bit_cast(uint32_t, f);
   const double magnitude = v < 0 ? -v : v;
   const double got = f < 0 ? -static_cast<double>(f) : static_cast<double>(f);
   if (got > magnitude) --u;  // towards zero
-  return std::bit_cast<float>(u | 1u);
+  return __builtin_bit_cast(float, u | 1u);
 }
 
 template <class T>
@@ -136,10 +137,10 @@ MHC_INLINE constexpr T from_double(double v) {
   }
 }
 
-constexpr double to_double(BF16 v) { return to_float(v); }
-constexpr double to_double(F16 v) { return to_float(v); }
-constexpr double to_double(float v) { return v; }
-constexpr double to_double(double v) { return v; }
+MHC_INLINE constexpr double to_double(BF16 v) { return to_float(v); }
+MHC_INLINE constexpr double to_double(F16 v) { return to_float(v); }
+MHC_INLINE constexpr double to_double(float v) { return v; }
+MHC_INLINE constexpr double to_double(double v) { return v; }
 
 // Calls f with a value-initialised object of the C++ type that t names.
 template <class F>

@@ -53,7 +53,7 @@ inline void apply(SimdOp op, const SimdArguments& in, int64_t count, float* out)
 template <class T>
 SimdMemory<T> memory_probe() {
   constexpr int64_t kL = VF::kLanes;
-  SimdMemory<T> m;
+  SimdMemory<T> m = {};
   m.load = [](const T* p, float* out) { put(out, load(p)); };
   m.load_part = [](const T* p, int64_t count, float* out) { put(out, load(p, count)); };
   m.store = [](T* p, const float* a) { store(p, take(a)); };
@@ -78,7 +78,7 @@ SimdMemory<T> memory_probe() {
 }
 
 inline SimdProbe probe_all(const char* name, Isa needs) {
-  SimdProbe p;
+  SimdProbe p = {};
   p.name = name;
   p.needs = needs;
   p.lanes = VF::kLanes;
