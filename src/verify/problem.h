@@ -25,6 +25,7 @@ class Problem {
   // Outputs poisoned, in-place inputs and accumulators restored, then the operation, in a workspace
   // of exactly the size that it names.
   Status run(const Runtime& runtime);
+  void restore();  // everything as before a run
   // The definition on the same arguments.
   void run_reference();
 
@@ -79,7 +80,6 @@ class Problem {
   };
   Held& hold(const char* name, Buffer buffer, bool read, bool written);
   Buffer make_buffer(DType type, std::vector<int64_t> shape, bool activation);
-  void restore();
 
   Random random_;
   std::deque<Held> held_;

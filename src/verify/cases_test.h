@@ -1,0 +1,41 @@
+#pragma once
+// For table-driven tests: runs cases on every instruction set that is there and reports the first
+// failures.
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "verify/case_lists.h"
+#include "verify/run_case.h"
+
+namespace mhc::verify {
+
+#ifdef MHC_SMALL_TESTS
+inline constexpr bool kSmallTests = true;
+#else
+inline constexpr bool kSmallTests = false;
+#endif
+
+// Every case on every row of its table that this machine has; T = 0 included.
+inline void expect_all_right(const std::vector<Case>& cases) {
+  EXPECT_EQ(missing_isas(), "") << "MHC_REQUIRE names instruction sets that this machine lacks";
+  ASSERT_FALSE(cases.empty());
+  int32_t failures = 0;
+  for (const Case& c : cases) {
+    CaseRunner runner(c);
+    std::string last;
+    for (const Isa isa : available_isas()) {
+      const Runtime runtime = runtime_of(isa);
+      const std::string row = expected_row(c, runtime).name;
+      if (isa != Isa::kScalar && row == last)
+        continue;  // the table has no row of its own for this one
+      last = row;
+      const CaseResult result = runner.run(runtime);
+      EXPECT_TRUE(result.ok()) << result.problem;
+      if (!result.ok() && ++failures >= 10) FAIL() << "and so on";
+    }
+  }
+}
+
+}  // namespace mhc::verify
