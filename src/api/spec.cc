@@ -2,10 +2,14 @@
 
 #include "api/call.h"
 #include "base/text.h"
+#include "manifold/list.h"
 #include "manifold/presets.h"
 
 namespace mhc::api {
 namespace {
+
+static_assert(MHC_SINKHORN == Sinkhorn::id && MHC_PERMUTATION == Permutation::id &&
+              MHC_UNCONSTRAINED == Unconstrained::id && MHC_IDENTITY == Identity::id);
 
 mhc_spec to_c(const Spec& s) {
   mhc_spec c{};
