@@ -1,7 +1,7 @@
 // Gates from given projections, a block of lanes at a time. Compiled once per ISA behind a base/simd header.
 
 #include "kernels/coefficients/coefficients_plan.h"
-#include "kernels/common/gates-inl.h"
+#include "kernels/common/gates_calls-inl.h"
 
 namespace mhc::MHC_ISA {
 
@@ -17,7 +17,7 @@ inline void coefficients_forward(const CoefficientsArgs& args, const GateParams&
     const GateRows out{row_at(args.z, t), row_at(args.inv_rms, t), row_at(args.h_pre, t), row_at(args.h_post, t),
                        row_at(args.h_res, t)};
     gates_forward(gates, count, row_at(args.q, t), gates.coefficients, row_at(args.sum_squares, t), out,
-                  reinterpret_cast<VF*>(scratch));
+                  scratch);
   }
 }
 
@@ -26,7 +26,7 @@ inline void coefficients_backward(const CoefficientsBackwardArgs& args, const Ga
   const int64_t m = gates.coefficients;
   float* norm = scratch;                     // [kLanes], what d_x takes of x
   float* d_q = scratch + round_up(VF::kLanes, 16);  // [kLanes][m], where no one asks for it
-  VF* work = reinterpret_cast<VF*>(d_q + round_up(VF::kLanes * m, 16));
+  float* work = d_q + round_up(VF::kLanes * m, 16);
   for (int64_t t = begin; t < end; t += VF::kLanes) {
     const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
     const GateCotangents in{row_at(args.z, t),       row_at(args.inv_rms, t),  row_at(args.sum_squares, t),

@@ -1,11 +1,12 @@
 #pragma once
 // The arithmetic between projection and mix, forward and backward, for a block of at most kLanes tokens: one
 // token per lane, so that a sigmoid or a Sinkhorn step costs one instruction for all of them (scalar code would
-// cost more than the whole of post). Compiled once per ISA behind a base/simd header.
+// cost more than the whole of post). Every manifold in every ISA is a lot of code, so that only gates_<isa>.cc
+// include this; the operations call it through gates_calls-inl.h.
 //
 // Lanes past `count` hold zeros throughout: they cost nothing and reach no output.
 
-#include "kernels/common/gates.h"
+#include "kernels/common/gates_calls-inl.h"
 #include "manifold/list.h"
 
 namespace mhc::MHC_ISA {
@@ -46,13 +47,11 @@ MHC_INLINE void with_manifold(TypeList<Ms...>, int32_t id, const F& f) {
   (void)((Ms::id == id && (f(Ms{}), true)) || ...);
 }
 
-// The usual sizes as constants, so that the loops over streams unroll.
-template <class F>
+// The tuned size as a constant, so that the loops over streams unroll; a manifold of few sizes does that itself.
+template <class M, class F>
 MHC_INLINE void with_streams(int64_t n, const F& f) {
-  if (n == 4) {
+  if (M::max_streams > 5 && n == 4) {
     f(int64_t{4});
-  } else if (n == 2) {
-    f(int64_t{2});
   } else {
     f(n);
   }
@@ -60,14 +59,14 @@ MHC_INLINE void with_streams(int64_t n, const F& f) {
 
 template <class M>
 [[gnu::noinline]] void manifold_forward(const GateParams& p, const VF* logits, VF* h, VF* scratch) {
-  with_streams(p.layout.streams, [&](int64_t n) { M::forward(n, p.options, logits, h, scratch); });
+  with_streams<M>(p.layout.streams, [&](int64_t n) { M::forward(n, p.options, logits, h, scratch); });
 }
 
 template <class M>
 [[gnu::noinline]] void manifold_backward(const GateParams& p, const VF* logits, const VF* d_h, VF* d_logits,
                                          VF* scratch) {
-  with_streams(p.layout.streams,
-               [&](int64_t n) { M::backward(n, p.options, logits, d_h, d_logits, scratch); });
+  with_streams<M>(p.layout.streams,
+                  [&](int64_t n) { M::backward(n, p.options, logits, d_h, d_logits, scratch); });
 }
 
 MHC_INLINE void transpose_square(int64_t n, VF* a) {
@@ -96,11 +95,11 @@ MHC_INLINE void res_forward(const GateParams& p, const VF* z, VF* logits, VF* h,
 }
 
 // q [count][q_stride] and sum_squares [count] to the rows that are asked for.
-inline void gates_forward(const GateParams& p, int64_t count, const float* q, int64_t q_stride,
-                          const float* sum_squares, const GateRows& out, VF* scratch) {
+void gates_forward(const GateParams& p, int64_t count, const float* q, int64_t q_stride,
+                   const float* sum_squares, const GateRows& out, float* scratch) {
   const int64_t m = p.coefficients;
   const int64_t n = p.layout.streams;
-  VF* z = scratch;
+  VF* z = reinterpret_cast<VF*>(scratch);
   VF* gate = z + m;
   VF* h = gate + m;
   VF* own = h + 2 * n * n + m;
@@ -170,10 +169,10 @@ MHC_INLINE void gate_cotangents(const GateParams& p, int64_t count, const GateCo
   });
 }
 
-inline void gates_backward(const GateParams& p, int64_t count, const GateCotangents& in,
-                           const GateGradients& out, VF* scratch) {
+void gates_backward(const GateParams& p, int64_t count, const GateCotangents& in,
+                    const GateGradients& out, float* scratch) {
   const int64_t m = p.coefficients;
-  VF* z = scratch;
+  VF* z = reinterpret_cast<VF*>(scratch);
   VF* d = z + m;
   rows_to_lanes(in.z, m, m, count, z);
   gate_cotangents(p, count, in, out, z, d, d + m);

@@ -61,7 +61,7 @@ MHC_INLINE void add_input(const float* weight, const Chunk& x, Chunk* sum) {
 }
 
 // kTile outputs from x, the chunks of all inputs; weight and out begin at the first of them.
-template <Access kAccess, int64_t kIn, int64_t kTile, class T>
+template <Access kAccess, int64_t kIn, int64_t kOut, int64_t kTile, class T>
 MHC_INLINE void mix_tile(const MixRows<T>& rows, const float* weight, const Chunk* x, T* const* out,
                          int64_t to, int64_t count) {
   Chunk sum[kTile];
@@ -72,7 +72,7 @@ MHC_INLINE void mix_tile(const MixRows<T>& rows, const float* weight, const Chun
   }
   if constexpr (kIn > 0) {
 #pragma GCC unroll 16
-    for (int64_t i = 1; i < kIn; ++i) add_input<kTile>(weight + i * rows.outputs, x[i], sum);
+    for (int64_t i = 1; i < kIn; ++i) add_input<kTile>(weight + i * kOut, x[i], sum);
   } else {
     for (int64_t i = 1; i < rows.inputs; ++i) {
       add_input<kTile>(weight + i * rows.outputs, x[i], sum);
@@ -94,16 +94,16 @@ MHC_INLINE void mix_chunk(const MixRows<T>& rows, int64_t d, T* const* out, int6
     for (int64_t i = 0; i < kIn; ++i) x[i] = load_chunk<kAccess>(rows.in[i] + d, count);
 #pragma GCC unroll 4
     for (int64_t j = 0; j < kOut; j += kTile) {
-      mix_tile<kAccess, kIn, kTile>(rows, rows.weight + j, x, out + j, to, count);
+      mix_tile<kAccess, kIn, kOut, kTile>(rows, rows.weight + j, x, out + j, to, count);
     }
   } else {
     for (int64_t i = 0; i < rows.inputs; ++i) x[i] = load_chunk<kAccess>(rows.in[i] + d, count);
     int64_t j = 0;
     for (; j + kTile <= rows.outputs; j += kTile) {
-      mix_tile<kAccess, 0, kTile>(rows, rows.weight + j, x, out + j, to, count);
+      mix_tile<kAccess, 0, 0, kTile>(rows, rows.weight + j, x, out + j, to, count);
     }
     for (; j < rows.outputs; ++j) {
-      mix_tile<kAccess, 0, 1>(rows, rows.weight + j, x, out + j, to, count);
+      mix_tile<kAccess, 0, 0, 1>(rows, rows.weight + j, x, out + j, to, count);
     }
   }
 }

@@ -1,71 +1,65 @@
-// Packs phi (packed_phi.h) block by block. Compiled once per ISA behind a base/simd header and phi-inl.h.
+// Packs phi (packed_phi.h) block by block, column after column: a chunk of the output (6 KB at m = 24) stays in L1. Compiled once per ISA behind a base/simd header and phi-inl.h.
 
 #include "kernels/common/packed_phi.h"
 
 namespace mhc::MHC_ISA {
 
-inline constexpr int64_t kPackChunk = 64;  // features folded at a time: m rows of 256 bytes
+inline constexpr int64_t kPackChunk = 64;  // features folded at a time: 256 bytes of a row
 
-// Words of one unit of one column: an f32, or two bf16; part 1 is what part 0 lost to rounding.
-MHC_INLINE uint32_t pack_unit(const float* feature, int64_t unit, int64_t part) {
-  if (unit == 1) return __builtin_bit_cast(uint32_t, feature[0]);
-  uint32_t word = 0;
-  for (int64_t k = 0; k < 2; ++k) {
-    const BF16 hi = to_bf16(feature[k]);
-    const BF16 value = part == 0 ? hi : to_bf16(feature[k] - to_float(hi));
-    word |= static_cast<uint32_t>(value.bits) << (16 * k);
+// Words of one column's units, in part 0 as they are (or rounded to bf16), in part 1 what part 0 lost to rounding.
+MHC_INLINE void column_words(int64_t unit, int64_t part, const float* row, uint32_t* words) {
+  for (int64_t k = 0; k < kPackChunk; k += VF::kLanes) {
+    const VF v = load(row + k);
+    if (unit == 1) {
+      store(reinterpret_cast<float*>(words) + k, v);
+    } else {  // two bf16 fill a word
+      store(reinterpret_cast<BF16*>(words) + k, part == 0 ? v : v - round_bf16(v));
+    }
   }
-  return word;
 }
 
-// One step (two units of every column) from rows of `stride` floats, feature d of the chunk first.
-MHC_INLINE void pack_step(const PackedPhiLayout& layout, const float* rows, int64_t stride, int64_t d,
-                          uint32_t* out) {
+// Puts a chunk of column c where the projection reads it, `steps` steps of two units each.
+MHC_INLINE void scatter_column(const PackedPhiLayout& layout, int64_t c, int64_t part, int64_t steps,
+                               const uint32_t* words, uint32_t* out) {
   const int64_t lanes = layout.lanes;
-  for (int64_t vector = 0; vector < layout.full; ++vector) {
-    for (int64_t u = 0; u < 2; ++u) {
-      for (int64_t part = 0; part < layout.parts; ++part) {
-        for (int64_t l = 0; l < lanes; ++l) {
-          const int64_t c = vector * lanes + l;
-          out[l] = c < layout.columns ? pack_unit(rows + c * stride + d + u * layout.unit, layout.unit, part) : 0;
-        }
-        out += lanes;
-      }
-    }
-  }
-  if (layout.half == 0) return;
-  for (int64_t part = 0; part < layout.parts; ++part) {
-    for (int64_t l = 0; l < lanes; ++l) {
-      const int64_t c = layout.full * lanes + l / 2;
-      out[l] = c < layout.columns
-                   ? pack_unit(rows + c * stride + d + (l % 2) * layout.unit, layout.unit, part)
-                   : 0;
-    }
-    out += lanes;
+  const bool shared = c >= layout.full * lanes;  // both units in one vector, at lanes 2l and 2l + 1
+  const int64_t vector = shared ? 2 * layout.full : 2 * (c / lanes);
+  const int64_t first = (vector * layout.parts + part) * lanes + (shared ? 2 * (c % lanes) : c % lanes);
+  const int64_t second = shared ? first + 1 : first + layout.parts * lanes;
+  for (int64_t s = 0; s < steps; ++s) {
+    out[s * layout.step_words() + first] = words[2 * s];
+    out[s * layout.step_words() + second] = words[2 * s + 1];
   }
 }
 
-// Block `block` of stream i. rows: m * kPackChunk floats, weight: kPackChunk floats of scratch.
+// Block `block` of stream i. scratch: 3 * kPackChunk floats.
 inline void pack_phi_block(const PackedPhiLayout& layout, const Params& params, bool round, int64_t embedding,
-                           int64_t streams, int64_t i, int64_t block, float* rows, float* weight,
-                           uint32_t* packed) {
+                           int64_t streams, int64_t i, int64_t block, float* scratch, uint32_t* packed) {
   const int64_t begin = block * kFeatureBlock;
   const int64_t end = begin + kFeatureBlock < embedding ? begin + kFeatureBlock : embedding;
+  float* weight = scratch;
+  float* row = weight + kPackChunk;
+  uint32_t* words = reinterpret_cast<uint32_t*>(row + kPackChunk);
   uint32_t* out = packed + layout.block_offset(embedding, i, block);
   for (int64_t d = begin; d < end; d += kPackChunk) {
     const int64_t count = end - d < kPackChunk ? end - d : kPackChunk;
+    const int64_t steps = layout.steps(count);
+    const int64_t chunk_words = steps * layout.step_words();
+    if (layout.padded != layout.columns) {
+      for (int64_t k = 0; k < chunk_words; ++k) out[k] = 0;
+    }
     const bool folded = params.norm_weight.present();
     if (folded) load_row(params.norm_weight, i * embedding + d, count, weight);
     for (int64_t c = 0; c < layout.columns; ++c) {
-      float* row = rows + c * kPackChunk;
       for (int64_t k = count; k < kPackChunk; ++k) row[k] = 0.0f;
       load_row(params.phi, (c * streams + i) * embedding + d, count, row);
-      fold_row(folded ? weight : nullptr, round, count, row);
+      if (folded || round) fold_row(folded ? weight : nullptr, round, count, row);
+      for (int64_t part = 0; part < layout.parts; ++part) {
+        column_words(layout.unit, part, row, words);
+        scatter_column(layout, c, part, steps, words, out);
+      }
     }
-    for (int64_t k = 0; k < count; k += 2 * layout.unit) {
-      pack_step(layout, rows, kPackChunk, k, out);
-      out += layout.step_words();
-    }
+    out += chunk_words;
   }
 }
 

@@ -40,6 +40,9 @@ struct PackedPhiLayout {
   }
 };
 
+// What packing needs besides: a folded chunk of a column, the weight's and the words.
+inline constexpr int64_t kPackScratchFloats = 3 * 64;
+
 constexpr PackedPhiLayout make_packed_phi_layout(int64_t columns, int64_t lanes, bool dot, bool split) {
   PackedPhiLayout p;
   p.columns = columns;

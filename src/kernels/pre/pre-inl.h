@@ -5,7 +5,7 @@
 // finds the tile in L2. x comes from memory once: (n + 1) D elements move per token, nothing else of that size.
 
 #include "kernels/common/collapse_row-inl.h"
-#include "kernels/common/gates-inl.h"
+#include "kernels/common/gates_calls-inl.h"
 #include "kernels/common/phi-inl.h"
 #include "kernels/common/pack-inl.h"
 #include "kernels/common/project-inl.h"
@@ -23,7 +23,7 @@ struct PreScratch {
   float* totals;       // [tile][padded]
   float* sum_squares;  // [tile]
   float* h_pre;        // [tile][n]
-  VF* gates;
+  float* gates;
   MHC_INLINE PreScratch(const PrePlan& plan, float* scratch) {
     const auto take = [&](int64_t floats) {
       float* p = scratch;
@@ -34,7 +34,7 @@ struct PreScratch {
     totals = take(plan.tile_tokens * plan.layout.padded);
     sum_squares = take(plan.tile_tokens);
     h_pre = take(plan.tile_tokens * plan.dims.streams);
-    gates = reinterpret_cast<VF*>(take(0));
+    gates = take(0);
   }
 };
 
@@ -180,7 +180,7 @@ inline void pre_pack(const PackedPhiLayout& layout, const Params& params, bool r
                      int64_t block, float* scratch, uint32_t* packed) {
   const int64_t per_stream = ceil_div(dims.embedding, kFeatureBlock);
   pack_phi_block(layout, params, round, dims.embedding, dims.streams, block / per_stream, block % per_stream,
-                 scratch + kPackChunk, scratch, packed);
+                 scratch, packed);
 }
 
 template <class T>

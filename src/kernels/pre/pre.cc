@@ -128,8 +128,7 @@ int64_t pre_scratch_floats(const PackedPhiLayout& layout, const GateLayout& gate
   const int64_t tile = kStaged + round_up(tile_tokens * layout.padded, 16) + round_up(tile_tokens, 16) +
                        round_up(tile_tokens * gates.streams, 16) +
                        gate_scratch_vectors(gates, manifold, options) * layout.lanes;
-  const int64_t packing = 64 * (layout.columns + 1);
-  return std::max(tile, packing);
+  return std::max(tile, kPackScratchFloats);
 }
 
 size_t pre_workspace_bytes(const Spec& spec, GateKind kind, const Dims& dims, DType activation,
@@ -161,8 +160,7 @@ Status pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t e
   ScratchCutter cut(packed);
   *reinterpret_cast<PackedHeader*>(cut.take<uint32_t>(kHeaderWords)) = header_of(kernel, layout, dims);
   uint32_t* words = cut.take<uint32_t>(layout.words(spec.streams, embedding));
-  // There is no workspace here: 64 features of all columns at a time, on the stack of the serial caller.
-  alignas(64) float scratch[64 * (kMaxStreams * (kMaxStreams + 2) + 1)];
+  alignas(64) float scratch[kPackScratchFloats];  // there is no workspace here; the caller packs alone
   Runtime serial = runtime;
   serial.executor = serial_executor();
   pack_all(kernel, spec, params, layout, dims, words, scratch, 0, serial);

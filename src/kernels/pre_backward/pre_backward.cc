@@ -77,6 +77,8 @@ struct BackwardWorkspace {
   float* h_pre;
   float* h_res;
   float* sums;
+  uint32_t* coefficient_pairs;
+  uint32_t* token_pairs;
   double* totals;
   float* accumulators;
   float* scratch;
@@ -94,10 +96,13 @@ struct BackwardWorkspace {
     h_pre = cut.take<float>(wave * n);
     h_res = cut.take<float>(wave * n * n);
     sums = cut.take<float>(ceil_div(wave, kernel.lanes) * (m + kMaxGroups));
+    const bool dot = kernel.has_dot && spec.gradient_precision == Precision::kBFloat16;
+    coefficient_pairs = cut.take<uint32_t>(dot ? wave * ceil_div(m, 2) : 0);
+    token_pairs = cut.take<uint32_t>(dot ? wave / 2 * m : 0);
     totals = cut.take<double>(m + kMaxGroups);
     accumulators = cut.take<float>(group_count(dims) * ceil_div(dims.embedding, kPanel) * n * m * kPanel);
     scratch_floats = round_up(
-        std::max(gate_scratch_floats(gates, spec, kernel.lanes), panel_scratch_floats(gates)), 16);
+        std::max(gate_scratch_floats(gates, spec, kernel.lanes), panel_scratch_floats(gates, dot)), 16);
     scratch = cut.take<float>(scratch_floats * workers);
     bytes = cut.bytes();
   }
@@ -151,10 +156,11 @@ int64_t gate_scratch_floats(const GateLayout& layout, const Spec& spec, int64_t 
          gate_scratch_vectors(layout, spec.manifold, spec.manifold_options) * lanes;
 }
 
-int64_t panel_scratch_floats(const GateLayout& layout) {
+int64_t panel_scratch_floats(const GateLayout& layout, bool dot) {
   constexpr int64_t kMaxTileRows = 8;
   const int64_t n = layout.streams;
-  return kPanel * (n * layout.coefficients() + kMaxTileRows * (n + 1) + kTokenBlock);
+  const int64_t pairs = dot ? kPanel * (2 * n * ceil_div(layout.coefficients(), 2) + kTokenBlock / 2) : 0;
+  return pairs + kPanel * (n * layout.coefficients() + kMaxTileRows * (n + 1) + n * kTokenBlock);
 }
 
 size_t pre_backward_workspace_bytes(const Spec& spec, GateKind kind, const Dims& dims, DType activation,
@@ -201,6 +207,10 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   plan.h_pre = space.h_pre;
   plan.h_res = space.h_res;
   plan.sums = space.sums;
+  plan.dot = kernel.has_dot && args.spec.gradient_precision == Precision::kBFloat16 &&
+             (runtime.exact_isa || bf16_dot_is_fast());
+  plan.coefficient_pairs = space.coefficient_pairs;
+  plan.token_pairs = space.token_pairs;
   plan.accumulators = space.accumulators;
 
   const int64_t width = plan.gates.coefficients + kMaxGroups;
@@ -221,7 +231,7 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   return {};
 }
 
-Cost pre_backward_cost(const Spec& spec, GateKind kind, const Dims& dims, DType activation, Isa) {
+Cost pre_backward_cost(const Spec& spec, GateKind kind, const Dims& dims, DType activation, Isa isa) {
   const double t = static_cast<double>(dims.tokens);
   const double k = static_cast<double>(dims.flat());
   const double n = static_cast<double>(dims.streams);
@@ -231,7 +241,10 @@ Cost pre_backward_cost(const Spec& spec, GateKind kind, const Dims& dims, DType 
   cost.bytes_read = t * (size * (2 * k + static_cast<double>(dims.embedding)) + 4 * (m + 1 + n + n * n));
   cost.bytes_written = t * k * size;
   // Per feature and stream: d_x and d_phi through phi 2 m each, mix 2 n, du, norm and d_h_pre 2 each.
-  cost.flops_f32 = t * k * (4 * m + 2 * n + 6);
+  const bool dot = isa == Isa::kAvx512Bf16 && spec.gradient_precision == Precision::kBFloat16;
+  const double parts = spec.phi_precision == Precision::kFloat32 ? 2 : 1;
+  cost.flops_bf16_dot = dot ? t * k * m * 2 * (1 + parts) : 0;
+  cost.flops_f32 = t * k * ((dot ? 0 : 4 * m) + 2 * n + 6);
   cost.transcendentals = t * m;
   return cost;
 }

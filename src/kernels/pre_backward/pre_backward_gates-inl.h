@@ -1,7 +1,7 @@
 // First phase of pre_backward: from x, du and the gates' cotangents to what the second phase multiplies by. Reads
 // (n + 1) D elements per token and leaves x in cache for the second phase. Compiled once per ISA.
 
-#include "kernels/common/gates-inl.h"
+#include "kernels/common/gates_calls-inl.h"
 #include "kernels/pre_backward/pre_backward_plan.h"
 
 namespace mhc::MHC_ISA {
@@ -76,6 +76,25 @@ MHC_INLINE void given_cotangents(const PreBackwardPlan& plan, int64_t t, int64_t
   }
 }
 
+// Two rounded values in a word; the upper halves of the floats are the bf16.
+MHC_INLINE uint32_t bf16_pair(float even, float odd) {
+  return __builtin_bit_cast(uint32_t, even) >> 16 | (__builtin_bit_cast(uint32_t, odd) & 0xffff0000u);
+}
+
+// The rounded d_q of tokens [t, t + count) as pairs, for the dot unit; t - wave_begin is even.
+MHC_INLINE void pair_up(const PreBackwardPlan& plan, int64_t t, int64_t count) {
+  const int64_t m = plan.gates.coefficients;
+  const int64_t row = t - plan.wave_begin;
+  for (int64_t r = 0; r < count; ++r) {
+    const float* d_q = plan.d_q + (row + r) * m;
+    uint32_t* pairs = plan.coefficient_pairs + (row + r) * plan.pairs();
+    for (int64_t c = 0; c < m; c += 2) pairs[c / 2] = bf16_pair(d_q[c], c + 1 < m ? d_q[c + 1] : 0.0f);
+    if (r % 2 != 0) continue;
+    uint32_t* tokens = plan.token_pairs + (row + r) / 2 * m;
+    for (int64_t c = 0; c < m; ++c) tokens[c] = bf16_pair(d_q[c], r + 1 < count ? d_q[m + c] : 0.0f);
+  }
+}
+
 MHC_INLINE const float* rows_or_null(const Tensor& tensor, int64_t t) {
   return tensor.present() ? tensor.at<const float>(t) : nullptr;
 }
@@ -88,11 +107,12 @@ void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, flo
   const bool given = !args.z.present();
   float* d_h_pre = scratch;                              // [kLanes][n]
   float* sum_squares = d_h_pre + VF::kLanes * kMaxStreams;  // [kLanes], rounded up to 16
-  VF* work = reinterpret_cast<VF*>(sum_squares + round_up(VF::kLanes, 16));
+  float* work = sum_squares + round_up(VF::kLanes, 16);
   for (int64_t t = begin; t < end; t += VF::kLanes) {
     const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
     if (given) {
       given_cotangents(plan, t, count);
+      if (plan.dot) pair_up(plan, t, count);
       continue;
     }
     const int64_t row = t - plan.wave_begin;
@@ -123,6 +143,7 @@ void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, flo
                             sums,
                             sums == nullptr ? nullptr : sums + m};
     gates_backward(plan.gates, count, in, out, work);
+    if (plan.dot) pair_up(plan, t, count);
     if (args.spec.h_pre_precision == GatePrecision::kActivation) {
       round_rows(DTypeOf<T>::value, count * n, out.h_pre);
     }

@@ -20,6 +20,7 @@ struct PreBackwardPlan {
   bool need_d_phi = false;  // d_phi or d_norm_weight
   bool need_sums = false;   // d_alpha or d_bias
   bool stream = false;      // write d_x around the caches
+  bool dot = false;         // gradient_precision bfloat16 on the dot unit: the pairs below are filled
   int64_t groups = 1;       // of token blocks with accumulators of their own; block b belongs to b % groups
   int64_t wave_begin = 0;   // tokens of the wave; a multiple of kTokenBlock
   int64_t wave_end = 0;
@@ -31,8 +32,13 @@ struct PreBackwardPlan {
   float* h_res = nullptr;  // [wave][n][n], likewise
   float* sums = nullptr;   // [wave / lanes][m + kMaxGroups]: d_bias, then d_alpha
 
+  // d_q as pairs of bf16: of two coefficients of a token, [wave][pairs()], and of two tokens, [wave / 2][m].
+  uint32_t* coefficient_pairs = nullptr;
+  uint32_t* token_pairs = nullptr;
+
   float* accumulators = nullptr;  // [groups][D / kPanel][n][m][kPanel]
 
+  MHC_INLINE int64_t pairs() const { return ceil_div(gates.coefficients, 2); }
   MHC_INLINE int64_t panels() const { return ceil_div(dims.embedding, kPanel); }
   MHC_INLINE int64_t panel_floats() const { return dims.streams * gates.coefficients * kPanel; }
   MHC_INLINE float* accumulator(int64_t group, int64_t panel) const {
@@ -45,6 +51,7 @@ struct PreBackwardKernel {
   DType dtype;
   const char* name;
   int64_t lanes;
+  bool has_dot;
   // First phase, tokens [begin, end) of the wave; begin is a multiple of lanes. scratch: gate_scratch_floats.
   void (*gates)(const PreBackwardPlan& plan, int64_t begin, int64_t end, float* scratch);
   // Second phase: d_x and d_phi_eff of one panel for the wave's blocks of one group. scratch: panel_scratch_floats.
@@ -55,6 +62,6 @@ struct PreBackwardKernel {
 std::span<const PreBackwardKernel> pre_backward_kernels();  // best first
 
 int64_t gate_scratch_floats(const GateLayout& layout, const Spec& spec, int64_t lanes);
-int64_t panel_scratch_floats(const GateLayout& layout);
+int64_t panel_scratch_floats(const GateLayout& layout, bool dot);
 
 }  // namespace mhc

@@ -1,0 +1,3 @@
+#include "base/simd/avx512.h"
+
+#include "kernels/common/gates-inl.h"

@@ -1,0 +1,3 @@
+#include "base/simd/scalar.h"
+
+#include "kernels/common/gates-inl.h"

@@ -1,0 +1,138 @@
+#pragma once
+// d_x of a block of tokens in one panel: its four terms in f32, rounded once. Compiled once per ISA.
+
+#include "kernels/pre_backward/pre_backward_tile-inl.h"
+
+namespace mhc::MHC_ISA {
+
+// The terms of d_x besides those through phi and the norm. The usual call, both of lazy and reads, is compiled for itself
+// (kUsual), and again with the usual number of streams as a constant (kStreams > 0).
+template <bool kUsual, int kStreams>
+struct Terms {
+  bool lazy;   // h_res g
+  bool reads;  // h_pre du
+  bool eager;  // a ready d_x of post
+  int64_t n;
+  MHC_INLINE explicit Terms(const PreBackwardPlan& plan)
+      : lazy(kUsual || (plan.args->d_x.present() && plan.args->d_x_next.present())),
+        reads(kUsual || (plan.args->d_x.present() && plan.args->d_layer_input.present())),
+        eager(!kUsual && plan.args->d_x_post.present()),
+        n(kStreams > 0 ? kStreams : plan.dims.streams) {}
+};
+
+// Widens the panel's lines of tokens [t, t + rows) and asks for those of kAhead tokens later.
+template <class T, class Term>
+MHC_INLINE void widen_tile(const PreBackwardPlan& plan, int64_t t, int64_t rows, int64_t block,
+                           const PanelScratch& s) {
+  const PreBackwardArgs& args = *plan.args;
+  const Term term(plan);
+  const int64_t n = term.n;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t later = t + r + kAhead < plan.wave_end ? t + r + kAhead : plan.wave_end - 1;
+    for (int64_t i = 0; i < n; ++i) {
+      prefetch(args.x.at<const T>(later, i, s.first));
+      if (term.lazy) prefetch(args.d_x_next.at<const T>(later, i, s.first));
+    }
+    if (term.reads) {
+      prefetch(args.d_layer_input.at<const T>(later, s.first));
+      widen_row(args.d_layer_input.at<const T>(t + r, s.first), s.count, s.du + r * kPanel);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      widen_row(args.x.at<const T>(t + r, i, s.first), s.count, s.x + (i * kTokenBlock + t + r - block) * kPanel);
+      if (term.lazy) {
+        widen_row(args.d_x_next.at<const T>(t + r, i, s.first), s.count, s.g + (r * n + i) * kPanel);
+      }
+    }
+  }
+}
+
+// sum[r] = sum_c d_q[c] phi[c] for kRows tokens and one pair of vectors.
+template <int kRows>
+MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, VF (&sum)[kRows][2]) {
+  MHC_UNROLL for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = zero();
+  for (int64_t c = 0; c < m; ++c, phi += kPanel) {
+    const VF lo = load(phi);
+    const VF hi = load(phi + VF::kLanes);
+    MHC_UNROLL for (int r = 0; r < kRows; ++r) {
+      const VF q = broadcast(d_q + r * m + c);
+      sum[r][0] = fma(q, lo, sum[r][0]);
+      sum[r][1] = fma(q, hi, sum[r][1]);
+    }
+  }
+}
+
+// The four terms of d_x for tokens [t, t + kRows), all streams, added in f32 and rounded once.
+template <class T, class Term, int kRows>
+MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, const PanelScratch& s) {
+  const PreBackwardArgs& args = *plan.args;
+  constexpr int64_t kL = VF::kLanes;
+  const Term term(plan);
+  const int64_t n = term.n;
+  const int64_t m = plan.gates.coefficients;
+  const int64_t row = t - plan.wave_begin;
+  widen_tile<T, Term>(plan, t, kRows, block, s);
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < kPanel && k < s.count; k += kPair) {
+      VF sum[kRows][2];
+      if (plan.dot) {
+#if MHC_ISA_HAS_DOT
+        through_phi_dot<kRows>(plan.coefficient_pairs + row * plan.pairs(), plan.pairs(), s.phi_parts,
+                               s.phi_pairs + i * s.phi_parts * plan.pairs() * kPanel, sum);
+#endif
+      } else {
+        through_phi<kRows>(plan.d_q + row * m, m, s.phi + i * m * kPanel + k, sum);
+      }
+      MHC_UNROLL for (int r = 0; r < kRows; ++r) {
+        const float* x = s.x + (i * kTokenBlock + t + r - block) * kPanel + k;
+        const VF norm = splat(-plan.norm[row + r]);
+        VF a = fma(norm, load(x), sum[r][0]);
+        VF b = fma(norm, load(x + kL), sum[r][1]);
+        if (term.reads) {
+          const VF h = broadcast(plan.h_pre + (row + r) * n + i);
+          a = fma(h, load(s.du + r * kPanel + k), a);
+          b = fma(h, load(s.du + r * kPanel + k + kL), b);
+        }
+        if (term.lazy) {
+          const float* g = s.g + r * n * kPanel + k;
+          const float* h_res = plan.h_res + ((row + r) * n + i) * n;
+          MHC_UNROLL for (int64_t j = 0; j < n; ++j) {
+            const VF h = broadcast(h_res + j);
+            a = fma(h, load(g + j * kPanel), a);
+            b = fma(h, load(g + j * kPanel + kL), b);
+          }
+        }
+        if (term.eager) {
+          VF lo, hi;
+          load_two(args.d_x_post.at<const T>(t + r, i, s.first), k, s.count, &lo, &hi);
+          a = a + lo;
+          b = b + hi;
+        }
+        store_two(args.d_x.at<T>(t + r, i, s.first), k, s.count, plan.stream, a, b);
+      }
+    }
+  }
+}
+
+template <class T, class Term>
+[[gnu::noinline]] void d_x_block(const PreBackwardPlan& plan, int64_t block, int64_t end, const PanelScratch& s) {
+  int64_t t = block;
+  for (; t + kTileRows <= end; t += kTileRows) d_x_tile<T, Term, kTileRows>(plan, t, block, s);
+  for (; t < end; ++t) d_x_tile<T, Term, 1>(plan, t, block, s);
+}
+
+// d_x of a block, or only x widened where d_x is not asked for.
+template <class T>
+MHC_INLINE void d_x_any(const PreBackwardPlan& plan, int64_t block, int64_t end, const PanelScratch& s) {
+  const PreBackwardArgs& args = *plan.args;
+  if (!args.d_x.present()) {
+    for (int64_t t = block; t < end; ++t) widen_tile<T, Terms<false, 0>>(plan, t, 1, block, s);
+  } else if (!args.d_x_next.present() || !args.d_layer_input.present()) {
+    d_x_block<T, Terms<false, 0>>(plan, block, end, s);
+  } else if (plan.dims.streams == 4) {
+    d_x_block<T, Terms<true, 4>>(plan, block, end, s);
+  } else {
+    d_x_block<T, Terms<true, 0>>(plan, block, end, s);
+  }
+}
+
+}  // namespace mhc::MHC_ISA
