@@ -191,6 +191,45 @@ TEST(CxxOperations, PostMixesInputMajor) {
   EXPECT_EQ(x_next, (std::vector<float>{4, 1, 2, 13}));
 }
 
+// x and x_next as halves of one larger tensor, along streams and along features: neighbours, not an
+// overlap.
+TEST(CxxOperations, SlicesOfOneTensorAreApart) {
+  const mhc::Spec spec;
+  constexpr std::int64_t kT = 7, kN = 4, kD = 5;
+  const std::vector<float> layer_output(kT * kD, 0.5f), h_post(kT * kN, 0.25f),
+      h_res(kT * kN * kN, 0.125f);
+  std::vector<float> x(kT * kN * kD), expected(kT * kN * kD);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  mhc::PostArgs args(spec);
+  args.x = mhc::tensor(x, {kT, kN, kD});
+  args.layer_output = mhc::tensor(layer_output, {kT, kD});
+  args.h_post = mhc::tensor(h_post, {kT, kN});
+  args.h_res = mhc::tensor(h_res, {kT, kN, kN});
+  args.x_next = mhc::tensor(expected, {kT, kN, kD});
+  mhc::post(args);
+
+  for (const bool along_features : {false, true}) {
+    std::vector<float> both(2 * x.size(), -1.0f);
+    args.x.data = both.data();
+    args.x_next.data = both.data() + (along_features ? kD : kN * kD);
+    args.x.stride[0] = args.x_next.stride[0] = 2 * kN * kD;
+    args.x.stride[1] = args.x_next.stride[1] = along_features ? 2 * kD : kD;
+    const auto at = [&](const mhc::Tensor& t, std::int64_t i) -> float& {
+      return static_cast<float*>(
+          t.data)[i / (kN * kD) * t.stride[0] + i / kD % kN * t.stride[1] + i % kD];
+    };
+    for (std::int64_t i = 0; i < kT * kN * kD; ++i) at(args.x, i) = x[static_cast<std::size_t>(i)];
+    EXPECT_EQ(error_of([&] { mhc::post(args); }), "");
+    for (std::int64_t i = 0; i < kT * kN * kD; ++i) {
+      ASSERT_EQ(at(args.x_next, i), expected[static_cast<std::size_t>(i)]);
+      ASSERT_EQ(at(args.x, i), x[static_cast<std::size_t>(i)]);
+    }
+    args.x_next.data = static_cast<float*>(args.x_next.data) - 1;
+    EXPECT_NE(error_of([&] { mhc::post(args); }).find("post: x_next: expected memory apart from x"),
+              std::string::npos);
+  }
+}
+
 TEST(CxxOperations, ExpandAndReduce) {
   const std::vector<float> h = {1, 2, 3};
   std::vector<float> x(6), back(3);

@@ -19,6 +19,14 @@
 namespace mhc::api {
 namespace {
 
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kThreadSanitizer = true;
+#elif defined(__has_feature)
+constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+
 mhc_runtime_options options_of(int32_t threads = 0, const char* isa = nullptr) {
   mhc_runtime_options options{};
   options.size = sizeof(options);
@@ -316,6 +324,21 @@ TEST_P(EveryOperation, SeveralThreadsMayCallWithOneRuntime) {
   }
   for (std::thread& thread : threads) thread.join();
   for (int s : same) EXPECT_EQ(s, 1);
+}
+
+// The helpers of a runtime do not exist in a forked child, which must neither hang nor differ.
+TEST_P(EveryOperation, AForkedChildGetsTheSameBits) {
+  if (kThreadSanitizer) return;  // threads made after a fork are beyond it
+  const RuntimePointer runtime = create(options_of(3));
+  const std::vector<unsigned char> expected = run(GetParam(), larger(), runtime.get());
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    std::_Exit(run(GetParam(), larger(), runtime.get()) == expected ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Operations, EveryOperation, testing::ValuesIn(operation_names()),
