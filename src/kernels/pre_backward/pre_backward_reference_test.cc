@@ -1,4 +1,4 @@
-// The definition of pre's backward: sums over tokens, roundings, optional and shared arguments.
+// The definition of pre's backward: sums over tokens, roundings, special tokens.
 // That it is pre's derivative is shown in tests/reference_gradient_test.cc.
 
 #include "kernels/pre_backward/pre_backward_reference.h"
@@ -8,85 +8,19 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/pre_backward/pre_backward_reference_test.h"
 #include "verify/filled.h"
 #include "verify/two_workers.h"
 
 namespace mhc {
 namespace {
 
+using pre_backward_test::load;
+using pre_backward_test::Problem;
 using verify::Buffer;
 using verify::filled;
-using verify::random_filled;
 using verify::widen;
 using Values = std::vector<double>;
-
-double load(const Buffer& b, int64_t i, int64_t j = 0, int64_t k = 0) {
-  return b.tensor().load(i, j, k);
-}
-
-// A random problem with every cotangent and every gradient. z and inv_rms are any numbers: the
-// backward of a site does not ask where they come from.
-struct Problem {
-  Problem(const char* name, DType type, DType gate, int64_t tokens, int64_t n, int64_t embedding,
-          DType parameter, const Spec& base = {})
-      : random(verify::seed_of(name)), spec(base) {
-    spec.streams = n;
-    m = gate_layout(spec, GateKind::kSite).coefficients();
-    x = random_filled(type, {tokens, n, embedding}, &random);
-    phi = random_filled(parameter, {m, n, embedding}, &random, 0.5);
-    alpha = random_filled(parameter, {3}, &random, 0.3, 1.0);
-    bias = random_filled(parameter, {m}, &random);
-    norm_weight = random_filled(parameter, {n, embedding}, &random, 0.2, 1.0);
-    z = random_filled(gate, {tokens, m}, &random);
-    inv_rms = random_filled(gate, {tokens}, &random, 0.1, 1.0);
-    du = random_filled(type, {tokens, embedding}, &random);
-    d_h_pre = random_filled(gate, {tokens, n}, &random);
-    d_h_post = random_filled(gate, {tokens, n}, &random);
-    d_h_res = random_filled(gate, {tokens, n, n}, &random);
-    g = random_filled(type, {tokens, n, embedding}, &random);
-    d_x = Buffer(type, {tokens, n, embedding});
-    d_phi = Buffer(gate, {m, n, embedding});
-    d_alpha = Buffer(gate, {3});
-    d_bias = Buffer(gate, {m});
-    d_norm_weight = Buffer(gate, {n, embedding});
-  }
-
-  PreBackwardArgs args() const {
-    PreBackwardArgs a;
-    a.spec = spec;
-    a.x = x;
-    a.params = {phi, alpha, bias, norm_weight};
-    a.z = z;
-    a.inv_rms = inv_rms;
-    a.d_layer_input = du;
-    a.d_h_pre = d_h_pre;
-    a.d_h_post = d_h_post;
-    a.d_h_res = d_h_res;
-    a.d_x_next = g;
-    a.d_x = d_x;
-    a.d_phi = d_phi;
-    a.d_alpha = d_alpha;
-    a.d_bias = d_bias;
-    a.d_norm_weight = d_norm_weight;
-    return a;
-  }
-
-  // The same for some of the tokens.
-  PreBackwardArgs args_of(int64_t begin, int64_t count) const {
-    PreBackwardArgs a = args();
-    for (Tensor* t : {&a.x, &a.z, &a.inv_rms, &a.d_layer_input, &a.d_h_pre, &a.d_h_post, &a.d_h_res,
-                      &a.d_x_next, &a.d_x}) {
-      *t = verify::tokens_of(*t, begin, count);
-    }
-    return a;
-  }
-
-  verify::Random random;
-  Spec spec;
-  int64_t m;
-  Buffer x, phi, alpha, bias, norm_weight, z, inv_rms, du, d_h_pre, d_h_post, d_h_res, g;
-  Buffer d_x, d_phi, d_alpha, d_bias, d_norm_weight;
-};
 
 // More tokens than the driver holds at a time, so that its blocks show.
 TEST(PreBackwardReference, ParameterGradientsAreSumsOverTokens) {
@@ -112,93 +46,6 @@ TEST(PreBackwardReference, ParameterGradientsAreSumsOverTokens) {
     for (size_t e = 0; e < sums[k].size(); ++e) EXPECT_NEAR(got[k][e], sums[k][e], 1e-11);
   }
   EXPECT_EQ(widen(p.d_x), d_x);  // each token alone, bit by bit
-}
-
-TEST(PreBackwardReference, AccumulatesOrOverwrites) {
-  Problem p("AccumulatesOrOverwrites", DType::kBF16, DType::kF32, 5, 2, 3, DType::kBF16);
-  pre_backward_reference(p.args());
-  const Values once = widen(p.d_phi), once_alpha = widen(p.d_alpha);
-  const Values once_bias = widen(p.d_bias), once_weight = widen(p.d_norm_weight);
-  pre_backward_reference(p.args());
-  EXPECT_EQ(widen(p.d_phi), once);
-  PreBackwardArgs args = p.args();
-  args.accumulate = true;
-  pre_backward_reference(args);
-  // The sum is rounded once; each half of it has a rounding of its own.
-  const auto expect_double = [](const Buffer& b, const Values& half) {
-    const Values got = widen(b);
-    for (size_t e = 0; e < got.size(); ++e) {
-      EXPECT_NEAR(got[e], 2 * half[e], 0x1p-22 * std::fabs(half[e]));
-    }
-  };
-  expect_double(p.d_phi, once);
-  expect_double(p.d_alpha, once_alpha);
-  expect_double(p.d_bias, once_bias);
-  expect_double(p.d_norm_weight, once_weight);
-}
-
-TEST(PreBackwardReference, GradientInItsParametersTypeIsRoundedOnce) {
-  Problem p("GradientInItsParametersType", DType::kBF16, DType::kF32, 5, 2, 3, DType::kBF16);
-  pre_backward_reference(p.args());
-  const Buffer d_phi(DType::kBF16, {p.m, 2, 3});
-  PreBackwardArgs args = p.args();
-  args.d_phi = d_phi;
-  pre_backward_reference(args);
-  const Values wide = widen(p.d_phi), narrow = widen(d_phi);
-  for (size_t e = 0; e < wide.size(); ++e) {
-    EXPECT_NEAR(narrow[e], wide[e], (0x1p-8 + 0x1p-23) * std::fabs(wide[e]));
-  }
-}
-
-TEST(PreBackwardReference, EachOutputAlone) {
-  Problem p("EachOutputAlone", DType::kBF16, DType::kF32, 19, 2, 3, DType::kF32);
-  pre_backward_reference(p.args());
-  const auto run = [&](auto choose, std::vector<int64_t> shape, DType type, const Buffer& want) {
-    const Buffer out(type, std::move(shape));
-    PreBackwardArgs args = p.args();
-    args.d_x = args.d_phi = args.d_alpha = args.d_bias = args.d_norm_weight = Tensor{};
-    args.*choose = out;
-    pre_backward_reference(args);
-    EXPECT_TRUE(out.same_bits(want));
-  };
-  run(&PreBackwardArgs::d_x, {19, 2, 3}, DType::kBF16, p.d_x);
-  run(&PreBackwardArgs::d_phi, {p.m, 2, 3}, DType::kF32, p.d_phi);
-  run(&PreBackwardArgs::d_alpha, {3}, DType::kF32, p.d_alpha);
-  run(&PreBackwardArgs::d_bias, {p.m}, DType::kF32, p.d_bias);
-  run(&PreBackwardArgs::d_norm_weight, {2, 3}, DType::kF32, p.d_norm_weight);
-}
-
-TEST(PreBackwardReference, InPlaceStridedAndThreaded) {
-  Problem p("InPlaceStridedAndThreaded", DType::kF16, DType::kF32, 150, 2, 5, DType::kF32);
-  pre_backward_reference(p.args());
-  Buffer g(DType::kF16, {150, 2, 5}, verify::Placement::kPageEnd, {1, 2});
-  g.copy_from(p.g);
-  const Buffer d_phi(DType::kF32, {p.m, 2, 5}), d_norm_weight(DType::kF32, {2, 5});
-  PreBackwardArgs args = p.args();
-  args.d_x_next = g;
-  args.d_x = g;
-  args.d_phi = d_phi;
-  args.d_norm_weight = d_norm_weight;
-  pre_backward_reference(args, verify::two_workers());
-  EXPECT_TRUE(g.same_bits(p.d_x));
-  EXPECT_TRUE(d_phi.same_bits(p.d_phi));
-  EXPECT_TRUE(d_norm_weight.same_bits(p.d_norm_weight));
-  EXPECT_EQ(g.damage(), "");
-}
-
-TEST(PreBackwardReference, NoTokensMeansZeroGradients) {
-  Problem p("NoTokens", DType::kBF16, DType::kF32, 0, 2, 3, DType::kF32);
-  pre_backward_reference(p.args());
-  for (const double v : widen(p.d_phi)) EXPECT_EQ(v, 0);
-  for (const double v : widen(p.d_norm_weight)) EXPECT_EQ(v, 0);
-  for (const double v : widen(p.d_alpha)) EXPECT_EQ(v, 0);
-  for (const double v : widen(p.d_bias)) EXPECT_EQ(v, 0);
-  PreBackwardArgs args = p.args();
-  const Buffer kept = filled(DType::kF32, {3}, {1, 2, 3});
-  args.d_alpha = kept;
-  args.accumulate = true;
-  pre_backward_reference(args);
-  EXPECT_EQ(widen(kept), (Values{1, 2, 3}));
 }
 
 TEST(PreBackwardReference, NanStaysInItsToken) {
