@@ -24,10 +24,10 @@ struct FollowingMix {
   bool around = false;  // this token's rows are written around the caches
   int64_t done = 0;     // features of this token that are written
 
-  template <int64_t kIn, int64_t kOut>
+  template <bool kPrefetch, int64_t kIn, int64_t kOut>
   MHC_INLINE void follow(int64_t d, int64_t features) {
     const int64_t stop = mix_stop(rows, d, features, around);
-    mix<false, kIn, kOut>(rows, done, stop, around);
+    mix<kPrefetch, kIn, kOut>(rows, done, stop, around);
     done = stop;
   }
 };
@@ -55,24 +55,28 @@ struct PostBackward {
     to_x.rows.weight = to_x.weight;
   }
 
-  // A row to be read, and the same row of the next token to be prefetched.
-  MHC_INLINE const T* visit(const T* row, int64_t token_stride, bool last) {
-    if (!last) products.fetch[products.fetches++] = row + token_stride;
+  // A row that the products read, and the same row of the next token, which they prefetch.
+  MHC_INLINE const T* visit(const T* row, int64_t ahead) {
+    if (ahead != 0) products.fetch[products.fetches++] = row + ahead;
     return row;
   }
 
   MHC_INLINE void begin_products(int64_t t, bool last) {
     const Tensor& g = args.d_x_next;
+    const Tensor& x = args.x;
+    const Tensor& output = args.layer_output;
+    // Prefetches in both passes, so that memory is busy all the time: g's in the first mix.
+    const bool mix_fetches = to_layer.rows.outputs > 0;
     int64_t row = 0;
     products.fetches = 0;
-    for (int64_t j = 0; j < n; ++j) products.right[j] = visit(g.at<T>(t, j), g.stride[0], last);
+    for (int64_t j = 0; j < n; ++j) {
+      products.right[j] = visit(g.at<T>(t, j), last || mix_fetches ? 0 : g.stride[0]);
+    }
     if (args.d_h_res.present()) {
-      const Tensor& x = args.x;
-      for (; row < n; ++row) products.left[row] = visit(x.at<T>(t, row), x.stride[0], last);
+      for (; row < n; ++row) products.left[row] = visit(x.at<T>(t, row), last ? 0 : x.stride[0]);
     }
     if (args.d_h_post.present()) {
-      const Tensor& output = args.layer_output;
-      products.left[row] = visit(output.at<T>(t), output.stride[0], last);
+      products.left[row] = visit(output.at<T>(t), last ? 0 : output.stride[0]);
     }
     for (int64_t k = 0; k < products.lefts * n; ++k) totals[k] = zero();
   }
@@ -89,9 +93,12 @@ struct PostBackward {
     }
   }
 
-  MHC_INLINE void begin_mixes(int64_t t, bool streaming) {
+  MHC_INLINE void begin_mixes(int64_t t, bool last, bool streaming) {
     if (to_layer.rows.outputs > 0) {
-      for (int64_t j = 0; j < n; ++j) to_layer.rows.in[j] = products.right[j];
+      for (int64_t j = 0; j < n; ++j) {
+        to_layer.rows.in[j] = products.right[j];
+        to_layer.rows.ahead[j] = last ? 0 : args.d_x_next.stride[0];
+      }
       to_layer.rows.out[0] = args.d_layer_output.at<T>(t);
       load_weights<T>(args.h_post.at<float>(t), n, args.spec.h_post_precision, to_layer.weight);
       to_layer.done = 0;
@@ -113,12 +120,13 @@ struct PostBackward {
 
   MHC_INLINE void token(int64_t t, bool last, bool streaming) {
     begin_products(t, last);
-    begin_mixes(t, streaming);
+    begin_mixes(t, last, streaming);
     for (int64_t d = 0; d < features; d += kFeatureBlock) {
       const int64_t stop = at_most(d + kFeatureBlock, features);
       add_products<kMaxStreams>(products, d, stop, totals);
-      if (to_layer.rows.outputs > 0) to_layer.template follow<kN, kN == 0 ? 0 : 1>(stop, features);
-      if (to_x.rows.outputs > 0) to_x.template follow<kN, kN>(stop, features);
+      if (to_layer.rows.outputs > 0)
+        to_layer.template follow<true, kN, kN == 0 ? 0 : 1>(stop, features);
+      if (to_x.rows.outputs > 0) to_x.template follow<false, kN, kN>(stop, features);
     }
     end_products(t);
   }
