@@ -24,7 +24,8 @@ struct Sinkhorn {
     return n * (2 * o.iterations - 1) + 2 * n * n;
   }
   static constexpr double marginal_tolerance(int64_t n, const ManifoldOptions& o) {
-    return static_cast<double>(n) * (o.eps + 0x1p-22);  // divisor of at least 1/n, plus roundings
+    // eps over a last divisor of at least 1/n (logits within 1 of each other), plus roundings.
+    return static_cast<double>(n) * (o.eps + 0x1p-22);
   }
 
   template <class V>
