@@ -14,6 +14,7 @@ namespace mhc::verify {
 namespace {
 
 constexpr size_t kGuard = 256;  // bytes on each side, more than any vector
+constexpr size_t kHugeBytes = size_t{8} << 20;
 constexpr uint8_t kPoison = 0xff;
 
 Tensor strided(DType dtype, const std::vector<int64_t>& shape, Padding padding) {
@@ -53,6 +54,7 @@ Buffer::Buffer(DType dtype, std::vector<int64_t> shape, Placement placement, Pad
   if (memory == MAP_FAILED) throw std::bad_alloc();
   mapping_ = static_cast<uint8_t*>(memory);
   mprotect(mapping_ + usable, page, PROT_NONE);
+  if (usable >= kHugeBytes) madvise(mapping_, usable, MADV_HUGEPAGE);
   switch (placement) {
     case Placement::kAligned:
       begin_ = kGuard;

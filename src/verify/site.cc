@@ -1,133 +1,27 @@
 #include "verify/site.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "kernels/post/post.h"
-#include "kernels/post_backward/post_backward.h"
-#include "kernels/pre/pre.h"
 #include "kernels/pre/pre_plan.h"
-#include "kernels/pre_backward/pre_backward.h"
-#include "verify/buffer.h"
 #include "verify/expect_pre_backward.h"
-#include "verify/parallel.h"
-#include "verify/random.h"
+#include "verify/site_memory.h"
 
 namespace mhc::verify {
 namespace {
 
 constexpr int64_t kSliceTokens = 256;
 
-void fill(const Tensor& t, uint64_t seed, double scale, double mean) {
-  const int64_t rows = t.elements() == 0 ? 0 : t.shape[0];
-  parallel_for(rows, 4.0 * static_cast<double>(t.elements()), [&](int64_t i, int32_t) {
-    Random random(seed + static_cast<uint64_t>(i) * 0x632be59bd9b4e019u);
-    Tensor row = tokens_of(t, i, 1);
-    for_each_index(row, [&](int64_t a, int64_t j, int64_t k) {
-      const double stream = t.rank == 3 ? 0.6 + 0.3 * static_cast<double>(j % 5) : 1;
-      row.store(mean + scale * stream * random.normal(), a, j, k);
-    });
-  });
-}
-
-// Everything that the four calls read and write.
-struct SiteMemory {
-  GateLayout layout;
-  Buffer x, layer_output, d_x_next, d_layer_input;  // given
-  Buffer phi, alpha, bias, norm_weight;
-  Buffer layer_input, z, inv_rms, h_post, h_res, x_next, d_layer_output, d_h_post, d_h_res, d_x;
-  Buffer d_phi, d_alpha, d_bias, d_norm_weight;
-
-  explicit SiteMemory(const SiteCase& c) : layout(gate_layout(c.spec, GateKind::kSite)) {
-    const int64_t t = c.dims.tokens, n = c.dims.streams, d = c.dims.embedding,
-                  m = layout.coefficients();
-    const DType a = c.dtype, w = a == DType::kF64 ? DType::kF64 : DType::kF32;
-    const DType p = a == DType::kF64 ? DType::kF64 : c.param_dtype;
-    for (Buffer* b : {&x, &d_x_next, &x_next, &d_x}) *b = Buffer(a, {t, n, d});
-    for (Buffer* b : {&layer_output, &d_layer_input, &layer_input, &d_layer_output})
-      *b = Buffer(a, {t, d});
-    for (Buffer* b : {&h_post, &d_h_post}) *b = Buffer(w, {t, n});
-    for (Buffer* b : {&h_res, &d_h_res}) *b = Buffer(w, {t, n, n});
-    z = Buffer(w, {t, m});
-    inv_rms = Buffer(w, {t});
-    phi = Buffer(p, {m, n, d});
-    alpha = Buffer(p, {3});
-    bias = Buffer(p, {m});
-    norm_weight = Buffer(p, {n, d});
-    d_phi = Buffer(w, {m, n, d});
-    d_alpha = Buffer(w, {3});
-    d_bias = Buffer(w, {m});
-    d_norm_weight = Buffer(w, {n, d});
-    fill(x, c.seed + 1, 1, 0.05);
-    fill(layer_output, c.seed + 2, 1, 0);
-    fill(d_x_next, c.seed + 3, 1, 0);
-    fill(d_layer_input, c.seed + 4, 1, 0);
-    fill(phi, c.seed + 5, 1 / std::sqrt(static_cast<double>(n * d)), 0);
-    fill(alpha, c.seed + 6, 0.1, 1);
-    fill(bias, c.seed + 7, 0.5, 0);
-    fill(norm_weight, c.seed + 8, 0.2, 1);
-  }
-
-  Params params() const { return {phi, alpha, bias, norm_weight}; }
-
-  PreArgs pre_args(const SiteCase& c) const {
-    PreArgs a;
-    a.spec = c.spec;
-    a.x = x;
-    a.params = params();
-    a.layer_input = layer_input;
-    a.z = z;
-    a.inv_rms = inv_rms;
-    a.h_post = h_post;
-    a.h_res = h_res;
-    return a;
-  }
-  PostArgs post_args(const SiteCase& c) const {
-    return {c.spec, x, layer_output, h_post, h_res, x_next};
-  }
-  PostBackwardArgs post_backward_args(const SiteCase& c) const {
-    PostBackwardArgs a;
-    a.spec = c.spec;
-    a.d_x_next = d_x_next;
-    a.x = x;
-    a.layer_output = layer_output;
-    a.h_post = h_post;
-    a.d_layer_output = d_layer_output;
-    a.d_h_post = d_h_post;
-    a.d_h_res = d_h_res;
-    return a;
-  }
-  PreBackwardArgs pre_backward_args(const SiteCase& c) const {
-    PreBackwardArgs a;
-    a.spec = c.spec;
-    a.x = x;
-    a.params = params();
-    a.z = z;
-    a.inv_rms = inv_rms;
-    a.d_layer_input = d_layer_input;
-    a.d_h_post = d_h_post;
-    if (layout.res > 0) a.d_h_res = d_h_res;
-    a.d_x_next = d_x_next;
-    a.d_x = d_x;
-    a.d_phi = d_phi;
-    a.d_alpha = d_alpha;
-    a.d_bias = d_bias;
-    a.d_norm_weight = d_norm_weight;
-    return a;
-  }
-};
-
 Status run_site(const SiteCase& c, const SiteMemory& memory, const Runtime& runtime) {
-  PreArgs before = memory.pre_args(c);
-  PreBackwardArgs after = memory.pre_backward_args(c);
+  PreArgs before = memory.pre_args(c.spec);
+  PreBackwardArgs after = memory.pre_backward_args(c.spec);
   const size_t bytes =
       std::max(pre_workspace_bytes(c.spec, GateKind::kSite, c.dims, c.dtype, runtime),
                pre_backward_workspace_bytes(c.spec, GateKind::kSite, c.dims, c.dtype, runtime));
   const Buffer workspace(DType::kF32, {static_cast<int64_t>(bytes / 4 + 1)});
   before.workspace = after.workspace = {workspace.tensor().data, bytes};
   MHC_RETURN_IF_ERROR(pre(before, runtime));
-  MHC_RETURN_IF_ERROR(post(memory.post_args(c), runtime));
-  MHC_RETURN_IF_ERROR(post_backward(memory.post_backward_args(c), runtime));
+  MHC_RETURN_IF_ERROR(post(memory.post_args(c.spec), runtime));
+  MHC_RETURN_IF_ERROR(post_backward(memory.post_backward_args(c.spec), runtime));
   return pre_backward(after, runtime);
 }
 
@@ -153,11 +47,11 @@ class SiteExpectation {
       : case_(c),
         memory_(memory),
         split_(split_forward),
-        backward_(memory.pre_backward_args(c), split_backward) {}
+        backward_(memory.pre_backward_args(c.spec), split_backward) {}
 
   void check(int64_t begin, int64_t count, Comparison* x_next, Comparison* d_x,
              Comparison* d_layer_output, Comparison* layer_input) {
-    const auto pre_slice = slice_of(memory_.pre_args(case_), begin, count,
+    const auto pre_slice = slice_of(memory_.pre_args(case_.spec), begin, count,
                                     {&PreArgs::x, &PreArgs::layer_input, &PreArgs::z,
                                      &PreArgs::inv_rms, &PreArgs::h_post, &PreArgs::h_res});
     std::vector<Expected> gates = expect(pre_slice, split_);
@@ -169,13 +63,13 @@ class SiteExpectation {
     errors.inv_rms = inv_rms.bound.data();
     layer_input->merge(compare(pre_slice.layer_input, gates[0]));
 
-    auto post_slice = slice_of(memory_.post_args(case_), begin, count,
+    auto post_slice = slice_of(memory_.post_args(case_.spec), begin, count,
                                {&PostArgs::x, &PostArgs::layer_output, &PostArgs::x_next});
     post_slice.h_post = exact(h_post);
     post_slice.h_res = exact(h_res);
     x_next->merge(compare(post_slice.x_next, expect(post_slice, errors)[0]));
 
-    auto post_back = slice_of(memory_.post_backward_args(case_), begin, count,
+    auto post_back = slice_of(memory_.post_backward_args(case_.spec), begin, count,
                               {&PostBackwardArgs::d_x_next, &PostBackwardArgs::x,
                                &PostBackwardArgs::layer_output, &PostBackwardArgs::d_layer_output,
                                &PostBackwardArgs::d_h_post, &PostBackwardArgs::d_h_res});
@@ -185,7 +79,7 @@ class SiteExpectation {
     errors.d_h_post = back[1].bound.data();
     errors.d_h_res = back[2].bound.data();
 
-    auto pre_back = slice_of(memory_.pre_backward_args(case_), begin, count,
+    auto pre_back = slice_of(memory_.pre_backward_args(case_.spec), begin, count,
                              {&PreBackwardArgs::x, &PreBackwardArgs::d_layer_input,
                               &PreBackwardArgs::d_x_next, &PreBackwardArgs::d_x});
     pre_back.z = exact(z);
@@ -196,7 +90,7 @@ class SiteExpectation {
   }
 
   std::vector<Expected> parameters() const {
-    return backward_.parameters(memory_.pre_backward_args(case_));
+    return backward_.parameters(memory_.pre_backward_args(case_.spec));
   }
 
  private:
@@ -258,7 +152,7 @@ SiteResult check_site(const SiteCase& given, const Runtime& runtime,
   SiteCase c = given;
   c.spec.streams = c.dims.streams;
   SiteResult result;
-  const SiteMemory memory(c);
+  const SiteMemory memory(c.spec, c.dims, c.dtype, c.param_dtype, true, c.seed);
   const Status status = run_site(c, memory, runtime);
   if (!status.ok()) {
     result.problem = status.message;
