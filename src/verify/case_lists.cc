@@ -19,6 +19,8 @@ constexpr int64_t kSmallStreams[] = {4, 1, 2, 3, 5, 8, 6, 7};
 constexpr int64_t kSmallTokens[] = {3, 1, 5, 17, 2, 7};
 constexpr int64_t kSmallEmbeddings[] = {33, 1, 16, 7, 32, 17, 15, 8};
 
+constexpr uint64_t kLeastCases = 1500;
+
 template <class T, size_t kCount>
 T round_robin(const T (&values)[kCount], uint64_t i) {
   return values[i % kCount];
@@ -196,14 +198,17 @@ double work_of(const Case& c) {
 std::vector<Case> option_cases(Op op, int64_t thin) {
   const uint64_t specs = combinations(op, set_spec), calls = combinations(op, set_call);
   const bool product = specs * calls <= 8192;
-  const uint64_t count = product ? specs * calls : specs + calls;
+  const uint64_t once = product ? specs * calls : specs + calls;
+  const uint64_t count =
+      once * std::max<uint64_t>(1, kLeastCases / once);  // again with other sizes
   std::vector<Case> cases;
   for (uint64_t i = 0; i < count; i += static_cast<uint64_t>(thin)) {
     Random random(i + 1);
     Case c;
     c.op = op;
-    const uint64_t spec = product ? i % specs : i < specs ? i : random.bits() % specs;
-    const uint64_t call = product ? i / specs : i < specs ? random.bits() % calls : i - specs;
+    const uint64_t k = i % once;
+    const uint64_t spec = product ? k % specs : k < specs ? k : random.bits() % specs;
+    const uint64_t call = product ? k / specs : k < specs ? random.bits() % calls : k - specs;
     Digits spec_digits(spec), call_digits(call);
     set_spec(&spec_digits, &c);
     set_call(&call_digits, &c);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "verify/case_lists.h"
@@ -17,7 +18,7 @@ inline constexpr bool kSmallTests = true;
 inline constexpr bool kSmallTests = false;
 #endif
 
-// Every case on every row of its table that this machine has; T = 0 included.
+// Every case on every row of its table that this machine has.
 inline void expect_all_right(const std::vector<Case>& cases) {
   EXPECT_EQ(missing_isas(), "") << "MHC_REQUIRE names instruction sets that this machine lacks";
   ASSERT_FALSE(cases.empty());
@@ -28,8 +29,7 @@ inline void expect_all_right(const std::vector<Case>& cases) {
     for (const Isa isa : available_isas()) {
       const Runtime runtime = runtime_of(isa);
       const std::string row = expected_row(c, runtime).name;
-      if (isa != Isa::kScalar && row == last)
-        continue;  // the table has no row of its own for this one
+      if (isa != Isa::kScalar && row == last) continue;  // the table has no row of its own for it
       last = row;
       const CaseResult result = runner.run(runtime);
       EXPECT_TRUE(result.ok()) << result.problem;
@@ -37,5 +37,22 @@ inline void expect_all_right(const std::vector<Case>& cases) {
     }
   }
 }
+
+// The cases of one operation in slices, so that they spread over processes.
+inline constexpr int32_t kCaseSlices = 6;
+
+class SlicedCases : public testing::TestWithParam<int32_t> {
+ protected:
+  void expect_options(Op op) { expect_slice(option_cases(op, kSmallTests ? 31 : 1)); }
+  void expect_sizes(Op op) { expect_slice(size_cases(op, kSmallTests ? 3e5 : 3e7)); }
+
+ private:
+  void expect_slice(const std::vector<Case>& all) {
+    std::vector<Case> own;
+    for (size_t i = static_cast<size_t>(GetParam()); i < all.size(); i += kCaseSlices)
+      own.push_back(all[i]);
+    expect_all_right(own);
+  }
+};
 
 }  // namespace mhc::verify
