@@ -8,7 +8,7 @@ namespace mhc::MHC_ISA {
 
 template <class T>
 constexpr PreBackwardKernel pre_backward_kernel(Isa isa, const char* name) {
-  return {isa, DTypeOf<T>::value, name, VF::kLanes, MHC_ISA_HAS_DOT != 0, backward_gates<T>, backward_panel<T>, backward_reduce};
+  return {isa, DTypeOf<T>::value, name, VF::kLanes, MHC_ISA_HAS_DOT != 0, backward_gates<T>, backward_panels<T>, backward_reduce};
 }
 
 }  // namespace mhc::MHC_ISA

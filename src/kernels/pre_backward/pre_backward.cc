@@ -63,10 +63,14 @@ int64_t wave_tokens(const Dims& dims, const Tuning& tuning) {
   return std::min(wave, round_up(dims.tokens, kTokenBlock));
 }
 
-int64_t task_panels(const Tuning& tuning) {
+// Panels of one task of the second phase: a token's lines of x, g and du are then read 256 bytes at a time. Fewer where
+// phi and x of that many panels would leave a cache of this size.
+int64_t task_panels(const GateLayout& gates, const Tuning& tuning) {
+  constexpr int64_t kCacheFloats = 1 << 17;
   const int64_t features =
       tuning.backward_panel_features > 0 ? tuning.backward_panel_features : kBuiltinTaskFeatures;
-  return std::max<int64_t>(1, features / kPanel);
+  const int64_t fitting = kCacheFloats / panel_own_floats(gates, false);
+  return std::clamp<int64_t>(std::min(features / kPanel, fitting), 1, 64);
 }
 
 // The workspace of one call. The accumulators are the only large piece: at most 16 * n * 128 * m floats or n * D * m.
@@ -86,7 +90,8 @@ struct BackwardWorkspace {
   size_t bytes;
 
   BackwardWorkspace(void* base, const PreBackwardKernel& kernel, const Spec& spec, const GateLayout& gates,
-                    const Dims& dims, int64_t wave, int32_t workers) {
+                    const Dims& dims, const Tuning& tuning, int32_t workers) {
+    const int64_t wave = wave_tokens(dims, tuning);
     const int64_t n = dims.streams;
     const int64_t m = gates.coefficients();
     ScratchCutter cut(base);
@@ -101,8 +106,9 @@ struct BackwardWorkspace {
     token_pairs = cut.take<uint32_t>(dot ? wave / 2 * m : 0);
     totals = cut.take<double>(m + kMaxGroups);
     accumulators = cut.take<float>(group_count(dims) * ceil_div(dims.embedding, kPanel) * n * m * kPanel);
-    scratch_floats = round_up(
-        std::max(gate_scratch_floats(gates, spec, kernel.lanes), panel_scratch_floats(gates, dot)), 16);
+    scratch_floats = round_up(std::max(gate_scratch_floats(gates, spec, kernel.lanes),
+                                       panel_scratch_floats(gates, dot, task_panels(gates, tuning))),
+                              16);
     scratch = cut.take<float>(scratch_floats * workers);
     bytes = cut.bytes();
   }
@@ -132,9 +138,7 @@ void run_wave(const PreBackwardKernel& kernel, const PreBackwardPlan& plan, cons
     const int64_t group = task / chunks;
     const int64_t first = task % chunks * panels_per_task;
     const int64_t last = std::min(first + panels_per_task, plan.panels());
-    for (int64_t panel = first; panel < last; ++panel) {
-      kernel.panel(plan, group, panel, space.scratch + worker * space.scratch_floats);
-    }
+    kernel.panels(plan, group, first, last, space.scratch + worker * space.scratch_floats);
   });
 }
 
@@ -156,11 +160,10 @@ int64_t gate_scratch_floats(const GateLayout& layout, const Spec& spec, int64_t 
          gate_scratch_vectors(layout, spec.manifold, spec.manifold_options) * lanes;
 }
 
-int64_t panel_scratch_floats(const GateLayout& layout, bool dot) {
+int64_t panel_scratch_floats(const GateLayout& layout, bool dot, int64_t panels) {
   constexpr int64_t kMaxTileRows = 8;
-  const int64_t n = layout.streams;
-  const int64_t pairs = dot ? kPanel * (2 * n * ceil_div(layout.coefficients(), 2) + kTokenBlock / 2) : 0;
-  return pairs + kPanel * (n * layout.coefficients() + kMaxTileRows * (n + 1) + n * kTokenBlock);
+  const int64_t shared = kPanel * (kMaxTileRows * (layout.streams + 1) + (dot ? kTokenBlock / 2 : 0));
+  return shared + panels * panel_own_floats(layout, dot);
 }
 
 size_t pre_backward_workspace_bytes(const Spec& spec, GateKind kind, const Dims& dims, DType activation,
@@ -168,7 +171,7 @@ size_t pre_backward_workspace_bytes(const Spec& spec, GateKind kind, const Dims&
   if (activation == DType::kF64 || dims.tokens == 0) return 0;
   const PreBackwardKernel& kernel = choose_kernel(pre_backward_kernels(), activation, runtime);
   return BackwardWorkspace(nullptr, kernel, spec, gate_layout(spec, kind), dims,
-                           wave_tokens(dims, tuning_of(dims, activation, runtime)), runtime.executor.workers())
+                           tuning_of(dims, activation, runtime), runtime.executor.workers())
       .bytes;
 }
 
@@ -184,7 +187,7 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   const GateLayout gates = gate_layout(args.spec, args.kind);
   const Tuning tuning = tuning_of(dims, args.x.dtype, runtime);
   const int64_t wave = wave_tokens(dims, tuning);
-  const BackwardWorkspace space(args.workspace.data, kernel, args.spec, gates, dims, wave,
+  const BackwardWorkspace space(args.workspace.data, kernel, args.spec, gates, dims, tuning,
                                 runtime.executor.workers());
   if (args.workspace.bytes < space.bytes || args.workspace.data == nullptr) {
     return Status::error(StatusCode::kInvalidArgument, "%s: workspace: expected at least %zu bytes, got %zu%s",
@@ -217,7 +220,7 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   for (int64_t c = 0; c < width; ++c) space.totals[c] = 0;
   for (plan.wave_begin = 0; plan.wave_begin < dims.tokens; plan.wave_begin = plan.wave_end) {
     plan.wave_end = std::min(plan.wave_begin + wave, dims.tokens);
-    run_wave(kernel, plan, space, task_panels(tuning), runtime);
+    run_wave(kernel, plan, space, task_panels(gates, tuning), runtime);
     if (plan.need_sums) add_sums(plan, kernel.lanes, space.totals);
   }
   put_sums(args.d_bias, args.accumulate, plan.gates.coefficients, space.totals);

@@ -5,10 +5,11 @@
 
 namespace mhc::MHC_ISA {
 
-// The terms of d_x besides those through phi and the norm. The usual call, both of lazy and reads, is compiled for itself
-// (kUsual), and again with the usual number of streams as a constant (kStreams > 0).
+// The terms of d_x besides those through phi and the norm. The usual call, both of lazy and reads on a whole panel, is
+// compiled for itself (kUsual), and again with the usual number of streams as a constant (kStreams > 0).
 template <bool kUsual, int kStreams>
 struct Terms {
+  static constexpr bool kWhole = kUsual;
   bool lazy;   // h_res g
   bool reads;  // h_pre du
   bool eager;  // a ready d_x of post
@@ -20,29 +21,20 @@ struct Terms {
         n(kStreams > 0 ? kStreams : plan.dims.streams) {}
 };
 
-// Widens the panel's lines of tokens [t, t + rows) and asks for those of kAhead tokens later.
-template <class T, class Term>
-MHC_INLINE void widen_tile(const PreBackwardPlan& plan, int64_t t, int64_t rows, int64_t block,
-                           const PanelScratch& s) {
+// Widens the panel's lines of tokens [t, t + kRows).
+template <class T, class Term, int kRows>
+MHC_INLINE void widen_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, const PanelScratch& s) {
   const PreBackwardArgs& args = *plan.args;
   const Term term(plan);
-  const int64_t n = term.n;
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t later = t + r + kAhead < plan.wave_end ? t + r + kAhead : plan.wave_end - 1;
-    for (int64_t i = 0; i < n; ++i) {
-      prefetch(args.x.at<const T>(later, i, s.first));
-      if (term.lazy) prefetch(args.d_x_next.at<const T>(later, i, s.first));
-    }
-    if (term.reads) {
-      prefetch(args.d_layer_input.at<const T>(later, s.first));
-      widen_row(args.d_layer_input.at<const T>(t + r, s.first), s.count, s.du + r * kPanel);
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      widen_row(args.x.at<const T>(t + r, i, s.first), s.count, s.x + (i * kTokenBlock + t + r - block) * kPanel);
-      if (term.lazy) {
-        widen_row(args.d_x_next.at<const T>(t + r, i, s.first), s.count, s.g + (r * n + i) * kPanel);
-      }
-    }
+  const int64_t ahead = t + kAhead + kRows <= plan.wave_end ? kAhead : 0;
+  const auto widen = [&](const Tensor& tensor, int64_t i, int64_t stride, float* out, int64_t out_stride) {
+    const T* p = tensor.at<const T>(t) + i * stride + s.first;
+    widen_lines<Term::kWhole, kRows>(p, tensor.stride[0], ahead * tensor.stride[0], s.count, out, out_stride);
+  };
+  if (term.reads) widen(args.d_layer_input, 0, 0, s.du, kPanel);
+  for (int64_t i = 0; i < term.n; ++i) {
+    widen(args.x, i, args.x.stride[1], s.x + (i * kTokenBlock + t - block) * kPanel, kPanel);
+    if (term.lazy) widen(args.d_x_next, i, args.d_x_next.stride[1], s.g + i * kPanel, term.n * kPanel);
   }
 }
 
@@ -70,9 +62,10 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, 
   const int64_t n = term.n;
   const int64_t m = plan.gates.coefficients;
   const int64_t row = t - plan.wave_begin;
-  widen_tile<T, Term>(plan, t, kRows, block, s);
+  widen_tile<T, Term, kRows>(plan, t, block, s);
   for (int64_t i = 0; i < n; ++i) {
-    for (int64_t k = 0; k < kPanel && k < s.count; k += kPair) {
+    T* d_x = args.d_x.at<T>(t, i, s.first);
+    for (int64_t k = 0; k < kPanel && (Term::kWhole || k < s.count); k += kPair) {
       VF sum[kRows][2];
       if (plan.dot) {
 #if MHC_ISA_HAS_DOT
@@ -103,35 +96,61 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, 
         }
         if (term.eager) {
           VF lo, hi;
-          load_two(args.d_x_post.at<const T>(t + r, i, s.first), k, s.count, &lo, &hi);
+          load_two<false>(args.d_x_post.at<const T>(t + r, i, s.first), k, s.count, &lo, &hi);
           a = a + lo;
           b = b + hi;
         }
-        store_two(args.d_x.at<T>(t + r, i, s.first), k, s.count, plan.stream, a, b);
+        store_two<Term::kWhole>(d_x + r * args.d_x.stride[0], k, s.count, plan.stream, a, b);
       }
     }
   }
 }
 
+// Whatever the terms are and however much of the panel there is.
+template <class T, int kRows>
+[[gnu::noinline]] void d_x_tile_any(const PreBackwardPlan& plan, int64_t t, int64_t block, const PanelScratch& s) {
+  d_x_tile<T, Terms<false, 0>, kRows>(plan, t, block, s);
+}
+
+// All panels of a task, tile after tile of tokens.
 template <class T, class Term>
-[[gnu::noinline]] void d_x_block(const PreBackwardPlan& plan, int64_t block, int64_t end, const PanelScratch& s) {
+[[gnu::noinline]] void d_x_block(const PreBackwardPlan& plan, int64_t block, int64_t end, int64_t first, int64_t last,
+                                 float* scratch) {
   int64_t t = block;
-  for (; t + kTileRows <= end; t += kTileRows) d_x_tile<T, Term, kTileRows>(plan, t, block, s);
-  for (; t < end; ++t) d_x_tile<T, Term, 1>(plan, t, block, s);
+  for (; t + kTileRows <= end; t += kTileRows) {
+    for (int64_t p = first; p < last; ++p) {
+      const PanelScratch s(plan, p, first, scratch);
+      if constexpr (Term::kWhole) {
+        if (s.count == kPanel) {
+          d_x_tile<T, Term, kTileRows>(plan, t, block, s);
+          continue;
+        }
+      }
+      d_x_tile_any<T, kTileRows>(plan, t, block, s);
+    }
+  }
+  for (; t < end; ++t) {
+    for (int64_t p = first; p < last; ++p) d_x_tile_any<T, 1>(plan, t, block, PanelScratch(plan, p, first, scratch));
+  }
 }
 
 // d_x of a block, or only x widened where d_x is not asked for.
 template <class T>
-MHC_INLINE void d_x_any(const PreBackwardPlan& plan, int64_t block, int64_t end, const PanelScratch& s) {
+MHC_INLINE void d_x_any(const PreBackwardPlan& plan, int64_t block, int64_t end, int64_t first, int64_t last,
+                        float* scratch) {
   const PreBackwardArgs& args = *plan.args;
   if (!args.d_x.present()) {
-    for (int64_t t = block; t < end; ++t) widen_tile<T, Terms<false, 0>>(plan, t, 1, block, s);
+    for (int64_t t = block; t < end; ++t) {
+      for (int64_t p = first; p < last; ++p) {
+        widen_tile<T, Terms<false, 0>, 1>(plan, t, block, PanelScratch(plan, p, first, scratch));
+      }
+    }
   } else if (!args.d_x_next.present() || !args.d_layer_input.present()) {
-    d_x_block<T, Terms<false, 0>>(plan, block, end, s);
+    d_x_block<T, Terms<false, 0>>(plan, block, end, first, last, scratch);
   } else if (plan.dims.streams == 4) {
-    d_x_block<T, Terms<true, 4>>(plan, block, end, s);
+    d_x_block<T, Terms<true, 4>>(plan, block, end, first, last, scratch);
   } else {
-    d_x_block<T, Terms<true, 0>>(plan, block, end, s);
+    d_x_block<T, Terms<true, 0>>(plan, block, end, first, last, scratch);
   }
 }
 

@@ -54,14 +54,22 @@ struct PreBackwardKernel {
   bool has_dot;
   // First phase, tokens [begin, end) of the wave; begin is a multiple of lanes. scratch: gate_scratch_floats.
   void (*gates)(const PreBackwardPlan& plan, int64_t begin, int64_t end, float* scratch);
-  // Second phase: d_x and d_phi_eff of one panel for the wave's blocks of one group. scratch: panel_scratch_floats.
-  void (*panel)(const PreBackwardPlan& plan, int64_t group, int64_t panel, float* scratch);
+  // Second phase: d_x and d_phi_eff of panels [first, last) for the wave's blocks of one group. scratch:
+  // panel_scratch_floats.
+  void (*panels)(const PreBackwardPlan& plan, int64_t group, int64_t first, int64_t last, float* scratch);
   // At the end: the groups' sums of one panel, in order, to d_phi and d_norm_weight.
   void (*reduce)(const PreBackwardPlan& plan, int64_t panel, float* scratch);
 };
 std::span<const PreBackwardKernel> pre_backward_kernels();  // best first
 
 int64_t gate_scratch_floats(const GateLayout& layout, const Spec& spec, int64_t lanes);
-int64_t panel_scratch_floats(const GateLayout& layout, bool dot);
+int64_t panel_scratch_floats(const GateLayout& layout, bool dot, int64_t panels);
+
+// Of each panel of a task: phi, x of a block, and phi again as pairs.
+MHC_INLINE constexpr int64_t panel_own_floats(const GateLayout& layout, bool dot) {
+  const int64_t n = layout.streams;
+  const int64_t m = layout.coefficients();
+  return kPanel * n * (m + kTokenBlock + (dot ? 2 * ceil_div(m, 2) : 0));
+}
 
 }  // namespace mhc

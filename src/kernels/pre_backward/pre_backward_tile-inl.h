@@ -12,38 +12,40 @@ namespace mhc::MHC_ISA {
 inline constexpr int kTileRows = VF::kLanes >= 16 ? 8 : 4;  // divides kTokenBlock
 inline constexpr int kTileColumns = VF::kLanes >= 16 ? 12 : 6;
 inline constexpr int64_t kPair = 2 * VF::kLanes;  // features of a register tile; kPanel is a multiple
-inline constexpr int64_t kAhead = 16;             // tokens: two tiles' time covers a memory access
+inline constexpr int64_t kAhead = 2 * kTileRows;  // tokens: two tiles' time covers a memory access
 
-// One panel: where it lies, and the worker's memory.
+// One panel of a task: where it lies, and the worker's memory.
 struct PanelScratch {
-  int64_t first;  // feature
-  int64_t count;  // features that exist, <= kPanel
-  float* phi;     // [n][m][kPanel], zeros past count
-  float* g;       // [kTileRows][n][kPanel]
-  float* du;      // [kTileRows][kPanel]
-  float* x;       // [n][kTokenBlock][kPanel]
+  int64_t first;        // feature
+  int64_t count;        // features that exist, <= kPanel
+  float* g;             // [kTileRows][n][kPanel], shared by the task's panels
+  float* du;            // [kTileRows][kPanel], likewise
+  uint32_t* x_pairs;    // [kTokenBlock / 2][kPanel], likewise; where plan.dot
+  float* phi;           // [n][m][kPanel], zeros past count
+  float* x;             // [n][kTokenBlock][kPanel]
   uint32_t* phi_pairs;  // [n][parts][pairs][kPanel], where plan.dot
-  uint32_t* x_pairs;    // [kTokenBlock / 2][kPanel], likewise
   int64_t phi_parts;
-  MHC_INLINE PanelScratch(const PreBackwardPlan& plan, int64_t panel, float* scratch) {
+  MHC_INLINE PanelScratch(const PreBackwardPlan& plan, int64_t panel, int64_t first_panel, float* scratch) {
+    const int64_t n = plan.dims.streams;
     first = panel * kPanel;
     count = plan.dims.embedding - first < kPanel ? plan.dims.embedding - first : kPanel;
-    phi = scratch;
-    g = phi + plan.panel_floats();
-    du = g + kTileRows * plan.dims.streams * kPanel;
-    x = du + kTileRows * kPanel;
-    phi_pairs = reinterpret_cast<uint32_t*>(x + plan.dims.streams * kTokenBlock * kPanel);
+    g = scratch;
+    du = g + kTileRows * n * kPanel;
+    x_pairs = reinterpret_cast<uint32_t*>(du + kTileRows * kPanel);
+    float* shared_end = du + kTileRows * kPanel + (plan.dot ? kTokenBlock / 2 * kPanel : 0);
+    phi = shared_end + (panel - first_panel) * panel_own_floats(plan.gates.layout, plan.dot);
+    x = phi + plan.panel_floats();
+    phi_pairs = reinterpret_cast<uint32_t*>(x + n * kTokenBlock * kPanel);
     phi_parts = plan.args->spec.phi_precision == Precision::kBFloat16 ? 1 : 2;
-    x_pairs = phi_pairs + phi_parts * plan.dims.streams * plan.pairs() * kPanel;
   }
 };
 
-// kPair elements at p + offset, those at or past count being zero.
-template <class T>
+// kPair elements at p + offset, those at or past count being zero. kWhole: the caller knows that all exist.
+template <bool kWhole, class T>
 MHC_INLINE void load_two(const T* p, int64_t offset, int64_t count, VF* lo, VF* hi) {
   constexpr int64_t kL = VF::kLanes;
   const int64_t left = count - offset;
-  if (left >= kPair) {
+  if (kWhole || left >= kPair) {
     *lo = load(p + offset);
     *hi = load(p + offset + kL);
   } else {
@@ -52,11 +54,11 @@ MHC_INLINE void load_two(const T* p, int64_t offset, int64_t count, VF* lo, VF* 
   }
 }
 
-template <class T>
+template <bool kWhole, class T>
 MHC_INLINE void store_two(T* p, int64_t offset, int64_t count, bool stream_it, VF lo, VF hi) {
   constexpr int64_t kL = VF::kLanes;
   const int64_t left = count - offset;
-  if (left >= kPair) {
+  if (kWhole || left >= kPair) {
     if (stream_it) {
       stream(p + offset, lo, hi);
     } else {
@@ -93,14 +95,18 @@ MHC_INLINE void fold_panel(const PreBackwardPlan& plan, const PanelScratch& s) {
   }
 }
 
-// row[k] = p[k], widened, zeros past count.
-template <class T>
-MHC_INLINE void widen_row(const T* p, int64_t count, float* row) {
-  for (int64_t k = 0; k < kPanel; k += kPair) {
-    VF lo, hi;
-    load_two(p, k, count, &lo, &hi);
-    store(row + k, lo);
-    store(row + k + VF::kLanes, hi);
+// Lines of kRows tokens, `stride` elements apart, widened to rows `out_stride` floats apart, zeros past count; asks for the
+// lines `ahead` elements later.
+template <bool kWhole, int kRows, class T>
+MHC_INLINE void widen_lines(const T* p, int64_t stride, int64_t ahead, int64_t count, float* out, int64_t out_stride) {
+  MHC_UNROLL for (int r = 0; r < kRows; ++r, p += stride, out += out_stride) {
+    prefetch_l2(p + ahead);
+    for (int64_t k = 0; k < kPanel; k += kPair) {
+      VF lo, hi;
+      load_two<kWhole>(p, k, count, &lo, &hi);
+      store(out + k, lo);
+      store(out + k + VF::kLanes, hi);
+    }
   }
 }
 
