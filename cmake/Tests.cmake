@@ -63,6 +63,7 @@ endforeach()
 # The rest says nothing new about a sanitized build.
 if(NOT MHC_SANITIZE)
   include(cmake/Gates.cmake)
+  include(cmake/Docs.cmake)
   # A consumer in C and in C++ against the installed tree.
   add_test(NAME install.consumer
     COMMAND ${PROJECT_SOURCE_DIR}/tests/install/run.sh ${CMAKE_COMMAND} ${CMAKE_GENERATOR}
