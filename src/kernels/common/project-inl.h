@@ -40,10 +40,16 @@ struct DotUnit {
 };
 #endif
 
+// What to bring near meanwhile: the bytes of x that the next tile of kRows tokens begins with.
+struct Ahead {
+  const char* row[8];
+  int64_t step_bytes;  // of x per step
+};
+
 // totals[r * stride + column] += block sum, for kRows tokens, kFull vectors and kHalf half vectors of columns.
 template <class Unit, int kRows, int kFull, int kHalf>
 MHC_INLINE void project_tile(const typename Unit::Word* const* x, int64_t steps, const uint32_t* phi,
-                             int64_t step_words, float* totals, int64_t stride) {
+                             int64_t step_words, const Ahead* ahead, float* totals, int64_t stride) {
   constexpr int64_t kL = VF::kLanes;
   constexpr int64_t kP = Unit::kParts;
   VF sum[kRows][kFull + kHalf];
@@ -51,6 +57,9 @@ MHC_INLINE void project_tile(const typename Unit::Word* const* x, int64_t steps,
     MHC_UNROLL for (int c = 0; c < kFull + kHalf; ++c) sum[r][c] = zero();
   }
   for (int64_t s = 0; s < steps; ++s, phi += step_words) {
+    if (ahead != nullptr && s % 8 == 0) {
+      MHC_UNROLL for (int r = 0; r < kRows; ++r) prefetch_l2(ahead->row[r] + s * ahead->step_bytes);
+    }
     MHC_UNROLL for (int u = 0; u < 2; ++u) {
       MHC_UNROLL for (int part = 0; part < kP; ++part) {
         typename Unit::Phi p[kFull + 1];
@@ -85,15 +94,15 @@ MHC_INLINE void project_tile(const typename Unit::Word* const* x, int64_t steps,
 // All columns of kRows tokens, in groups that the registers hold.
 template <class Unit, int kRows>
 inline void project_columns(const PackedPhiLayout& layout, const typename Unit::Word* const* x, int64_t steps,
-                            const uint32_t* phi, float* totals, int64_t stride) {
+                            const uint32_t* phi, const Ahead& ahead, float* totals, int64_t stride) {
   constexpr int64_t kL = VF::kLanes;
   const int64_t words = layout.step_words();
   int64_t c = 0;
   const auto run = [&](auto full, auto half) {
     constexpr int kFull = decltype(full)::value;
     constexpr int kHalf = decltype(half)::value;
-    project_tile<Unit, kRows, kFull, kHalf>(x, steps, phi + 2 * c * Unit::kParts * kL, words, totals + c * kL,
-                                            stride);
+    project_tile<Unit, kRows, kFull, kHalf>(x, steps, phi + 2 * c * Unit::kParts * kL, words,
+                                            c == 0 ? &ahead : nullptr, totals + c * kL, stride);
     c += kFull;
   };
   while (layout.full - c > 3 || (layout.full - c == 3 && layout.half == 0)) run(Count<3>{}, Count<0>{});

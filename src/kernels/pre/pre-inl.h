@@ -38,57 +38,79 @@ struct PreScratch {
   }
 };
 
-// Adds block `block` of tokens [t, t + kRows) to their totals.
+// Where block `block` of token t begins.
+template <class T>
+MHC_INLINE const T* block_of(const PrePlan& plan, int64_t t, int64_t block) {
+  const int64_t per_stream = ceil_div(plan.dims.embedding, kFeatureBlock);
+  return plan.args->x.at<const T>(t, block / per_stream, block % per_stream * kFeatureBlock);
+}
+
+// A run of tokens whose block is being added to their totals; `next` begins the run and block that follow.
+struct TileRun {
+  int64_t t;
+  int64_t count;
+  int64_t block;
+  int64_t next_t;
+  int64_t next_block;
+};
+
 template <class T, class Unit, int kRows>
-MHC_INLINE void project_rows(const PrePlan& plan, int64_t t, int64_t block, uint32_t* words, float* totals,
+MHC_INLINE void project_rows(const PrePlan& plan, const TileRun& run, uint32_t* words, float* totals,
                              float* sum_squares) {
   using Word = typename Unit::Word;
   const int64_t embedding = plan.dims.embedding;
   const int64_t per_stream = ceil_div(embedding, kFeatureBlock);
-  const int64_t i = block / per_stream;
-  const int64_t first = block % per_stream * kFeatureBlock;
+  const int64_t i = run.block / per_stream;
+  const int64_t in_stream = run.block % per_stream;
+  const int64_t first = in_stream * kFeatureBlock;
   const int64_t count = embedding - first < kFeatureBlock ? embedding - first : kFeatureBlock;
   const Word* x[kRows];
+  Ahead ahead;
+  ahead.step_bytes = 2 * Unit::kFeatures * static_cast<int64_t>(sizeof(T));
   for (int r = 0; r < kRows; ++r) {
-    x[r] = stage(Unit{}, plan.args->x.at<const T>(t + r, i, first), count,
+    x[r] = stage(Unit{}, block_of<T>(plan, run.t + r, run.block), count,
                  reinterpret_cast<Word*>(words + r * kStageWords), sum_squares + r);
+    const bool within = run.count > kRows;
+    const int64_t last = plan.dims.tokens - 1;
+    const int64_t t = (within ? run.t + kRows : run.next_t) + r;
+    ahead.row[r] = reinterpret_cast<const char*>(
+        block_of<T>(plan, t < last ? t : last, within ? run.block : run.next_block));
   }
   project_columns<Unit, kRows>(plan.layout, x, plan.layout.steps(count),
-                               plan.phi + plan.layout.block_offset(embedding, i, block % per_stream), totals,
+                               plan.phi + plan.layout.block_offset(embedding, i, in_stream), ahead, totals,
                                plan.layout.padded);
 }
 
 template <class T, class Unit>
-MHC_INLINE void project_block(const PrePlan& plan, int64_t t, int64_t count, int64_t block, uint32_t* words,
-                              float* totals, float* sum_squares) {
-  const auto run = [&](auto rows) {
-    project_rows<T, Unit, decltype(rows)::value>(plan, t, block, words, totals, sum_squares);
-    t += decltype(rows)::value;
-    count -= decltype(rows)::value;
+MHC_INLINE void project_block(const PrePlan& plan, TileRun run, uint32_t* words, float* totals, float* sum_squares) {
+  const auto step = [&](auto rows) {
+    project_rows<T, Unit, decltype(rows)::value>(plan, run, words, totals, sum_squares);
+    run.t += decltype(rows)::value;
+    run.count -= decltype(rows)::value;
     totals += decltype(rows)::value * plan.layout.padded;
     sum_squares += decltype(rows)::value;
   };
-  while (count >= kProjectRows) run(Count<kProjectRows>{});
-  if (kProjectRows > 4 && count >= 4) run(Count<4>{});
-  if (count >= 2) run(Count<2>{});
-  if (count >= 1) run(Count<1>{});
+  while (run.count >= kProjectRows) step(Count<kProjectRows>{});
+  if (kProjectRows > 4 && run.count >= 4) step(Count<4>{});
+  if (run.count >= 2) step(Count<2>{});
+  if (run.count >= 1) step(Count<1>{});
 }
 
-// Block `block` of tokens [t, t + count) with the unit that phi was packed for.
+// Adds the block to the tokens' totals with the unit that phi was packed for.
 template <class T>
-MHC_INLINE void project_any(const PrePlan& plan, int64_t t, int64_t count, int64_t block, uint32_t* words,
-                            float* totals, float* sum_squares) {
+MHC_INLINE void project_any(const PrePlan& plan, const TileRun& run, uint32_t* words, float* totals,
+                            float* sum_squares) {
 #if MHC_ISA_HAS_DOT
   if constexpr (DTypeOf<T>::value == DType::kBF16) {
     if (plan.layout.parts == 2) {
-      project_block<T, DotUnit<2>>(plan, t, count, block, words, totals, sum_squares);
+      project_block<T, DotUnit<2>>(plan, run, words, totals, sum_squares);
     } else {
-      project_block<T, DotUnit<1>>(plan, t, count, block, words, totals, sum_squares);
+      project_block<T, DotUnit<1>>(plan, run, words, totals, sum_squares);
     }
     return;
   }
 #endif
-  project_block<T, FmaUnit>(plan, t, count, block, words, totals, sum_squares);
+  project_block<T, FmaUnit>(plan, run, words, totals, sum_squares);
 }
 
 // Rows of token t of an optional output, or null.
@@ -141,7 +163,9 @@ void pre_tokens(const PrePlan& plan, int64_t begin, int64_t end, float* scratch)
     for (int64_t k = 0; k < count * plan.layout.padded; ++k) s.totals[k] = 0.0f;
     for (int64_t k = 0; k < count; ++k) s.sum_squares[k] = 0.0f;
     for (int64_t b = 0; b < plan.blocks; ++b) {
-      project_any<T>(plan, t, count, b, s.words, s.totals, s.sum_squares);
+      const bool last = b + 1 == plan.blocks;
+      const TileRun run{t, count, b, last ? t + count : t, last ? 0 : b + 1};
+      project_any<T>(plan, run, s.words, s.totals, s.sum_squares);
     }
     finish_tile<T>(plan, t, count, s);
   }
@@ -155,7 +179,7 @@ void pre_partials(const PrePlan& plan, int64_t block, float* scratch) {
   float* totals = plan.partials + block * tokens * (plan.layout.padded + 1);
   float* sum_squares = totals + tokens * plan.layout.padded;
   for (int64_t k = 0; k < tokens * (plan.layout.padded + 1); ++k) totals[k] = 0.0f;
-  project_any<T>(plan, 0, tokens, block, s.words, totals, sum_squares);
+  project_any<T>(plan, {0, tokens, block, 0, block}, s.words, totals, sum_squares);
 }
 
 template <class T>
