@@ -51,6 +51,7 @@ Status set_up(const mhc_runtime_options& options, mhc_runtime* made) {
   if (options.isa != nullptr) {
     MHC_RETURN_IF_ERROR(parse_isa_option(StatusCode::kInvalidArgument, "runtime_create: isa",
                                          options.isa, &made->runtime.ceiling));
+    made->runtime.exact_isa = true;
   }
   if (options.tuning != nullptr) {
     MHC_RETURN_IF_ERROR(load_tuning_table(options.tuning, &made->table));

@@ -11,6 +11,8 @@
 //   d_q = inv_rms dz;   d_ss = -(inv_rms^2 / 2K) sum_c dz z     (outside: -(inv_rms / (2 K rms)) sum_c dz z)
 //   d_bias += d_logit;  d_alpha[group] += sum_c d_logit z
 //
+// gradient_precision bfloat16 rounds d_q once; d_ss is then of the rounded value.
+//
 // Features sharded over devices: each shard's q and sum_squares are added up before, d_q and d_ss go to every
 // shard's project_partial backward; d_alpha and d_bias are then total and must not be summed again.
 

@@ -6,6 +6,7 @@
 #include "base/counters.h"
 #include "kernels/common/scratch.h"
 #include "kernels/pre/pre_plan.h"
+#include "kernels/pre/pre_reference.h"
 
 namespace mhc {
 
@@ -172,7 +173,7 @@ Status pre(const PreArgs& args, const Runtime& runtime) {
   const Dims dims{args.x.shape[0], args.x.shape[1], args.x.shape[2]};
   if (dims.tokens == 0) return {};
   if (args.x.dtype == DType::kF64) {
-    pre_reference(args);
+    pre_reference(args, runtime.executor);
     count_call("pre_reference_f64");
     return {};
   }

@@ -5,6 +5,7 @@
 #include "base/counters.h"
 #include "kernels/common/scratch.h"
 #include "kernels/pre_backward/pre_backward_plan.h"
+#include "kernels/pre_backward/pre_backward_reference.h"
 
 namespace mhc {
 
@@ -179,7 +180,7 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   MHC_RETURN_IF_ERROR(check(args));
   const Dims dims{args.x.shape[0], args.x.shape[1], args.x.shape[2]};
   if (args.x.dtype == DType::kF64 || dims.tokens == 0) {
-    pre_backward_reference(args);  // without tokens: the parameters' gradients are zero, or what they were
+    pre_backward_reference(args, runtime.executor);  // without tokens: the parameters' gradients are zero, or what they were
     count_call("pre_backward_reference_f64");
     return {};
   }
