@@ -1,11 +1,13 @@
 # The command mhc. Its target has another name, since `mhc` is the library.
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS tools/mhc/*.cc src/*_bench.cc)
 list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+mhc_isa_sources(isa_sources ${sources})
+mhc_plain_sources(plain_sources ${sources})
 if(sources)
   find_package(CLI11 REQUIRED)
   find_package(fmt REQUIRED)
   find_package(nlohmann_json REQUIRED)
-  add_executable(mhc_tool ${sources})
+  add_executable(mhc_tool ${plain_sources} ${isa_sources})
   set_target_properties(mhc_tool PROPERTIES OUTPUT_NAME mhc)
   target_include_directories(mhc_tool PRIVATE tools)
   target_link_libraries(mhc_tool PRIVATE

@@ -38,13 +38,15 @@ int main(int argc, char** argv) {
 
   CLI::App* bench =
       app.add_subcommand("bench", "time the operations as shares of what this machine allows");
-  double seconds = 0.4;
   bench->add_option("--op", o.ops, "pre, post, post_backward, pre_backward, site");
   add_dims(bench, &o);
   add_types(bench, &o);
   add_machine(bench, &o);
   bench->add_option("--phi-precision", o.phi, "float32, bfloat16");
-  bench->add_option("--seconds", seconds, "time for each row")->check(CLI::Range(0.01, 600.0));
+  bench->add_option("--gradient-precision", o.gradient, "float32, bfloat16");
+  bench->add_flag("--packed-phi", o.packed,
+                  "phi kept packed by the caller, not packed by each call");
+  bench->add_option("--seconds", o.seconds, "time for each row")->check(CLI::Range(0.01, 600.0));
   bench->add_option("--json", o.json, "write rows and roofline to this file");
   bench->add_option("--trace", o.trace,
                     "write tasks by worker to this file, for chrome://tracing or Perfetto");
@@ -61,7 +63,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     if (info->parsed()) return run_info(info_json);
     if (verify->parsed()) return run_verify(o);
-    if (bench->parsed()) return run_bench(o, seconds);
+    if (bench->parsed()) return run_bench(o);
     return run_tune(o, output);
   } catch (const CLI::Success& e) {
     return app.exit(e);  // --help, --version

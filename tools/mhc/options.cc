@@ -64,6 +64,18 @@ DType parse_dtype(const std::string& word) {
   unknown("--dtype", word, known);
 }
 
+std::vector<Precision> parse_precisions(const std::string& option,
+                                        const std::vector<std::string>& arguments) {
+  std::vector<Precision> all;
+  for (const std::string& word : words_of(arguments)) {
+    if (word != "float32" && word != "bfloat16") {
+      unknown(option, word, std::vector<std::string>{"float32", "bfloat16"});
+    }
+    all.push_back(word == "float32" ? Precision::kFloat32 : Precision::kBFloat16);
+  }
+  return all;
+}
+
 Dims parse_dims(const std::string& text) {
   const std::vector<std::string> words = words_of({text});
   if (words.size() != 3 && words.size() != 4) {
@@ -119,6 +131,14 @@ std::vector<Spec> Options::specs_or(const char* fallback) const {
   return all;
 }
 
+std::vector<Precision> Options::phi_precisions() const {
+  return parse_precisions("--phi-precision", phi);
+}
+
+std::vector<Precision> Options::gradient_precisions() const {
+  return parse_precisions("--gradient-precision", gradient);
+}
+
 std::vector<Isa> Options::isas_or(std::vector<Isa> fallback) const {
   std::vector<Isa> all;
   for (const std::string& word : words_of(isas)) {
@@ -138,6 +158,17 @@ std::vector<int32_t> Options::threads_or(std::vector<int32_t> fallback) const {
   std::vector<int32_t> all;
   for (const std::string& word : words_of(threads)) {
     all.push_back(static_cast<int32_t>(number("--threads", word, 1, kMaxThreads)));
+  }
+  return all.empty() ? fallback : all;
+}
+
+std::vector<Precision> Options::phi_precisions_or(std::vector<Precision> fallback) const {
+  std::vector<Precision> all;
+  for (const std::string& word : words_of(phi)) {
+    const bool wide = word == "float32";
+    if (!wide && word != "bfloat16")
+      unknown("--phi-precision", word, std::vector<std::string>{"float32", "bfloat16"});
+    all.push_back(wide ? Precision::kFloat32 : Precision::kBFloat16);
   }
   return all.empty() ? fallback : all;
 }

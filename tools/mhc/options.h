@@ -21,14 +21,20 @@ struct UsageError : std::runtime_error {
 };
 
 struct Options {
-  std::vector<std::string> dims, dtypes, manifolds, isas, threads, ops, phi;
+  std::vector<std::string> dims, dtypes, manifolds, isas, threads, ops, phi, gradient;
   std::string preset, json, trace;
+  bool packed = false;   // phi, by the caller
+  double seconds = 0.4;  // of each row
 
   std::vector<Dims> dims_or(std::vector<Dims> fallback) const;
   std::vector<DType> dtypes_or(std::vector<DType> fallback) const;
   std::vector<Spec> specs_or(const char* fallback) const;  // of manifolds or of the preset
+  // Empty where none is named.
+  std::vector<Precision> phi_precisions() const;
+  std::vector<Precision> gradient_precisions() const;
   std::vector<Isa> isas_or(std::vector<Isa> fallback) const;
   std::vector<int32_t> threads_or(std::vector<int32_t> fallback) const;
+  std::vector<Precision> phi_precisions_or(std::vector<Precision> fallback) const;
   std::vector<std::string> ops_of(
       const std::vector<std::string>& known) const;  // all where none is named
 };
@@ -83,7 +89,7 @@ class JsonFile {
 
 int run_info(bool json);
 int run_verify(const Options& options);
-int run_bench(const Options& options, double seconds);
+int run_bench(const Options& options);
 int run_tune(const Options& options, const std::string& output);
 
 }  // namespace mhc::tool
