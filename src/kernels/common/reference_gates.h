@@ -4,6 +4,7 @@
 // res (L).
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "kernels/common/reference.h"
@@ -73,6 +74,10 @@ class Gates {
     const Real mean_square = sum_squares / constant(Real{}, static_cast<double>(features_));
     *inv_rms = spec_.norm_form == NormForm::kInside ? one / sqrt_of(mean_square + eps)
                                                     : one / (sqrt_of(mean_square) + eps);
+    // A sum of squares that overflowed would give inv_rms = 0 and finite, wrong gates: NaN is
+    // visible.
+    const Real limit = constant(Real{}, std::numeric_limits<double>::max());
+    *inv_rms = select_greater(sum_squares, limit, sum_squares - sum_squares, *inv_rms);
     for (int64_t c = 0; c < layout_.coefficients(); ++c) z[c] = *inv_rms * q[c];
   }
 

@@ -189,6 +189,18 @@ TEST(PreReference, LargeTokenIsRight) {
   EXPECT_NEAR(widen(p.h_post)[0], 2 * sigmoid(1.5), 1e-6);
 }
 
+// The square of 2e160 is beyond f64 as well: NaN, not the gates of inv_rms = 0.
+TEST(PreReference, TokenTooLargeForDoubleIsNan) {
+  Problem p(unconstrained(1), GateKind::kSite, DType::kF64, DType::kF64, 2, 1, {2e160, 1},
+            {1, 1, 1}, {0, 0, 0});
+  pre_reference(p.args());
+  for (const Buffer* b : {&p.layer_input, &p.z, &p.inv_rms, &p.h_pre, &p.h_post, &p.h_res}) {
+    const size_t row = widen(*b).size() / 2;
+    EXPECT_TRUE(std::isnan(widen(*b)[0]));
+    EXPECT_FALSE(std::isnan(widen(*b)[row]));
+  }
+}
+
 TEST(PreReference, NanStaysInItsToken) {
   Problem p(unconstrained(1), GateKind::kSite, DType::kF32, DType::kF32, 3, 1, {1, NAN, 1},
             {1, 1, 1}, {0, 0, 0});
