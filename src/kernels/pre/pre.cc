@@ -41,7 +41,8 @@ namespace {
 
 // Up to this many tokens the features are split over tasks instead of the tokens.
 constexpr int64_t kMaxSplitTokens = 32;
-constexpr int64_t kBuiltinTileTokens = 16;
+// x of one tile: it stays in L2 for the collapse, and a block of phi serves all of the tile.
+constexpr int64_t kTileBytes = 768 << 10;
 constexpr uint32_t kPackedMagic = 0x6d686370;  // "mhcp"
 
 // What a caller's packed phi begins with: it fits one kernel and one shape.
@@ -72,8 +73,10 @@ bool splits_features(const Dims& dims, int32_t workers) {
 int64_t tile_tokens(const Dims& dims, DType dtype, const Runtime& runtime) {
   const Tuning tuning =
       runtime.tuning("pre", dims.tokens, dims.streams, dims.embedding, static_cast<int32_t>(dtype));
-  const int64_t tile = tuning.pre_tile_tokens > 0 ? tuning.pre_tile_tokens : kBuiltinTileTokens;
-  return std::clamp<int64_t>(tile, 1, 256);
+  if (tuning.pre_tile_tokens > 0) return std::clamp<int64_t>(tuning.pre_tile_tokens, 1, 256);
+  const int64_t fitting = kTileBytes / (dims.flat() * size_of(dtype)) / 8 * 8;
+  const int64_t shared = round_up(ceil_div(dims.tokens, runtime.executor.workers()), 8);
+  return std::clamp<int64_t>(std::min(fitting, shared), 8, 64);
 }
 
 // The workspace of one call. Every piece but the partial sums is independent of T; those are of kMaxSplitTokens.
