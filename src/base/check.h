@@ -31,7 +31,9 @@ struct DTypes {
   }
   constexpr DTypes operator|(DTypes o) const { return {mask | o.mask}; }
 };
-constexpr DTypes only(DType t) { return {1u << static_cast<int32_t>(t)}; }
+constexpr DTypes only(DType t) {
+  return {is_valid(t) ? 1u << static_cast<int32_t>(t) : 0u};  // an invalid type has been refused
+}
 inline constexpr DTypes kF32OrF64 = only(DType::kF32) | only(DType::kF64);
 inline constexpr DTypes kAnyFloat = kF32OrF64 | only(DType::kBF16) | only(DType::kF16);
 

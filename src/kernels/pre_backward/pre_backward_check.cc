@@ -35,7 +35,7 @@ void check_mode(Checker* c, const PreBackwardArgs& a, bool partial) {
 // A gradient has its parameter's type or that of the accumulation, f32 (f64 beside f64); the latter
 // alone when it is added to what is there, since a narrower type would lose small addends.
 DTypes gradient_types(const Tensor& parameter, DType wide, bool accumulate) {
-  return accumulate || !is_valid(parameter.dtype) ? only(wide) : only(wide) | only(parameter.dtype);
+  return accumulate ? only(wide) : only(wide) | only(parameter.dtype);
 }
 
 }  // namespace
@@ -61,8 +61,8 @@ Status check(const PreBackwardArgs& args) {
   const bool partial = args.d_q.present() || args.d_sum_squares.present();
   check_mode(&c, args, partial);
   if (args.embedding_total != 0) {
-    // norm_form "outside" takes the rms from x again, so that x must then be all of it; with shards of the
-    // features, coefficients_from_partials_backward does it from sum_squares.
+    // norm_form "outside" takes the rms from x again, so that x must then be all of it; with shards
+    // of the features, coefficients_from_partials_backward does it from sum_squares.
     const bool whole = !partial && args.spec.norm_form == NormForm::kOutside;
     c.range("embedding_total", args.embedding_total, d.size, whole ? d.size : INT64_MAX / n.size);
   }
