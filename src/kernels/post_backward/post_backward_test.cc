@@ -4,8 +4,26 @@
 
 #include "kernels/common/streaming_test.h"
 
+#if defined(MHC_HAVE_X86)
+namespace mhc::avx512bf16_emulated {
+void post_backward_bf16(const PostBackwardArgs& args, int64_t begin, int64_t end, bool streaming);
+}
+#endif
+
 namespace mhc::streaming {
 namespace {
+
+// The table's rows, and the schedule of the dot product where the processor lacks the instruction.
+std::vector<PostBackwardKernel> tested_kernels() {
+  std::vector<PostBackwardKernel> rows = available(post_backward_kernels());
+#if defined(MHC_HAVE_X86)
+  if (is_available(Isa::kAvx512)) {
+    rows.push_back({Isa::kAvx512, DType::kBF16, "post_backward_avx512bf16_emulated",
+                    avx512bf16_emulated::post_backward_bf16});
+  }
+#endif
+  return rows;
+}
 
 struct Problem {
   Buffer g, x, layer_output, h_post, h_res, d_layer_output, d_h_post, d_h_res, d_x;
@@ -228,8 +246,7 @@ TEST_P(PostBackwardKernels, LongSumsAreSummedInBlocks) {
   EXPECT_EQ(p.d_h_res.tensor().load(0, 0, 0), kFactor * kFactor * kEmbedding);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, PostBackwardKernels,
-                         testing::ValuesIn(available(post_backward_kernels())),
+INSTANTIATE_TEST_SUITE_P(Rows, PostBackwardKernels, testing::ValuesIn(tested_kernels()),
                          kernel_name<PostBackwardKernel>);
 
 TEST(PostBackward, SameBitsForEveryExecutorAndTuning) {
@@ -243,6 +260,19 @@ TEST(PostBackward, SameBitsForEveryExecutorAndTuning) {
     }
   }
 }
+
+#if defined(MHC_HAVE_X86)
+TEST(PostBackward, EmulatedDotHasTheBitsOfTheInstruction) {
+  const PostBackwardKernel& kernel = post_backward_kernels()[0];
+  ASSERT_EQ(kernel.isa, Isa::kAvx512Bf16);
+  if (!is_available(kernel.isa)) return;  // the emulation is then judged by the rows above alone
+  Problem p(DType::kBF16, 3, 4, 1111, 5), q(DType::kBF16, 3, 4, 1111, 5);
+  run_kernel(kernel, p.args(), 3, true);
+  const FloatingPointPolicy policy;
+  avx512bf16_emulated::post_backward_bf16(q.args(), 0, 3, false);
+  EXPECT_TRUE(q.same_results(p));
+}
+#endif
 
 TEST(PostBackward, RunsTheRowThatTheCeilingAllows) {
   Problem p(DType::kBF16, 2, 4, 40, 3);
