@@ -39,6 +39,7 @@ KernelRow kernel_at(int32_t index) {
     if (index >= first && index < first + count) {
       const auto& row = rows[static_cast<size_t>(index - first)];
       found = {operation, row.name, row.isa, row.dtype};
+      if constexpr (requires { row.dot; }) found.dot = row.dot;
     }
     first += count;
   });

@@ -13,6 +13,7 @@ struct KernelRow {
   const char* name;
   Isa isa;
   DType dtype;
+  bool dot = false;  // uses the bf16 dot instruction (choose_kernel)
 };
 
 int32_t kernel_count();

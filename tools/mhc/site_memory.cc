@@ -41,6 +41,13 @@ void fill_normal(const Rotation& rotation, double scale, const Runtime& runtime)
   });
 }
 
+// Outputs get their pages before they are measured.
+void touch(const Rotation& rotation, const Runtime& runtime) {
+  runtime.executor.run(rotation.copies(), [&](int64_t turn, int32_t) {
+    std::memset(rotation.at(turn).data, 0, static_cast<size_t>(rotation.copy_bytes()));
+  });
+}
+
 }  // namespace
 
 SiteMemory::SiteMemory(const SiteProblem& problem, const Copies& copies, const Runtime& runtime)
@@ -70,6 +77,7 @@ SiteMemory::SiteMemory(const SiteProblem& problem, const Copies& copies, const R
 
 void SiteMemory::fill(const Runtime& runtime) {
   for (const Rotation* r : {&x_, &g_, &layer_output_, &d_layer_input_}) fill_normal(*r, 1, runtime);
+  for (const Rotation* r : {&x_next_, &layer_input_, &d_layer_output_, &d_phi_}) touch(*r, runtime);
   fill_normal(phi_, 1 / std::sqrt(static_cast<double>(problem_.dims.flat())), runtime);
   fill_normal(bias_, 0.5, runtime);
   // As training starts; d_x, which the next call takes for g, then keeps its size over any number
