@@ -66,13 +66,18 @@ MHC_INLINE void add_features(const T* const* left, const T* const* right, int64_
   }
 }
 
-// Rows i.. by rows j.., kA x kB of them, over features [begin, end) of one block. The first tile
-// prefetches for all.
+// A tile of rows, the features of it to visit and the rows to prefetch meanwhile.
+struct ProductTile {
+  int64_t i, j;  // the first left and right row
+  int64_t begin, end;
+  int64_t first_fetch, last_fetch;
+};
+
+// kA x kB products over features of one block.
 template <class T, int64_t kA, int64_t kB>
-static void add_products_tile(const ProductRows<T>& rows, int64_t i, int64_t j, int64_t begin,
-                              int64_t end, VF* totals) {
+static void add_products_tile(const ProductRows<T>& rows, const ProductTile& tile, VF* totals) {
   constexpr int64_t kFeatures = Factors<T>::kFeatures;
-  const int64_t fetches = i == 0 && j == 0 ? rows.fetches : 0;
+  const auto [i, j, begin, end, first_fetch, last_fetch] = tile;
   const T* left[kA];
   const T* right[kB];
   VF sum[kA][kB];
@@ -86,7 +91,7 @@ static void add_products_tile(const ProductRows<T>& rows, int64_t i, int64_t j, 
   for (int64_t b = 0; b < kB; ++b) right[b] = rows.right[j + b];
   int64_t d = begin;
   for (; d + kStep<T> <= end; d += kStep<T>) {
-    for (int64_t r = 0; r < fetches; ++r) prefetch_step(rows.fetch[r] + d);
+    for (int64_t r = first_fetch; r < last_fetch; ++r) prefetch_step(rows.fetch[r] + d);
     for (int64_t k = 0; k < kStep<T>; k += kFeatures) {
       add_features<true>(left, right, d + k, kFeatures, sum);
     }
@@ -105,7 +110,7 @@ static void add_products_tile(const ProductRows<T>& rows, int64_t i, int64_t j, 
 }
 
 template <class T>
-using AddProductsTile = void (*)(const ProductRows<T>&, int64_t, int64_t, int64_t, int64_t, VF*);
+using AddProductsTile = void (*)(const ProductRows<T>&, const ProductTile&, VF*);
 
 template <class T, int64_t kA, int64_t kMaxRights>
 MHC_INLINE AddProductsTile<T> tile_of(int64_t rights) {
@@ -134,14 +139,20 @@ MHC_INLINE AddProductsTile<T> tile_of(int64_t lefts, int64_t rights) {
   }
 }
 
-// totals [lefts][rights] += the sums over features [begin, end) of one block.
+// totals [lefts][rights] += the sums over features [begin, end) of one block. Each tile prefetches
+// its share.
 template <int64_t kMaxRights, class T>
 MHC_INLINE void add_products(const ProductRows<T>& rows, int64_t begin, int64_t end, VF* totals) {
-  for (int64_t j = 0; j < rows.rights; j += kRightTile) {
-    for (int64_t i = 0; i < rows.lefts; i += kLeftTile) {
-      const auto tile = tile_of<T, kMaxRights>(at_most(rows.lefts - i, kLeftTile),
-                                               at_most(rows.rights - j, kRightTile));
-      tile(rows, i, j, begin, end, totals);
+  const int64_t tiles = ceil_div(rows.lefts, kLeftTile) * ceil_div(rows.rights, kRightTile);
+  ProductTile tile{0, 0, begin, end, 0, 0};
+  int64_t done = 0;
+  for (tile.j = 0; tile.j < rows.rights; tile.j += kRightTile) {
+    for (tile.i = 0; tile.i < rows.lefts; tile.i += kLeftTile) {
+      ++done;
+      tile.first_fetch = tile.last_fetch;
+      tile.last_fetch = rows.fetches * done / tiles;
+      tile_of<T, kMaxRights>(at_most(rows.lefts - tile.i, kLeftTile),
+                             at_most(rows.rights - tile.j, kRightTile))(rows, tile, totals);
     }
   }
 }
