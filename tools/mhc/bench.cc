@@ -58,11 +58,7 @@ class Bench {
     const int64_t limit = std::min(kMemoryLimit, machine_.available / 2);
     const Copies copies = copies_of(problem, plan_.parts(), machine_.last_cache(), limit);
     const int64_t bytes = site_bytes(problem, copies);
-    if (bytes > machine_.available / 10 * 9) {
-      throw UsageError(fmt::format("--dims: {} would take {} of memory, {} are free",
-                                   describe(problem), in_bytes(bytes),
-                                   in_bytes(machine_.available)));
-    }
+    require_memory(problem, bytes, machine_);
     SiteMemory memory(problem, copies, filler());
     progress_.clear();
     print_problem(problem, bytes, copies.limited);

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "mhc/options.h"
+
 namespace mhc::tool {
 namespace {
 
@@ -39,6 +41,12 @@ std::string describe(const SiteProblem& p) {
       name_of(p.dtype), find_manifold(p.spec.manifold)->name, name(p.spec.phi_precision),
       p.packed_phi ? " packed" : "",
       p.spec.gradient_precision == Precision::kFloat32 ? "" : ", gradients bfloat16");
+}
+
+void require_memory(const SiteProblem& problem, int64_t bytes, const Machine& machine) {
+  if (bytes <= machine.available / 10 * 9) return;
+  throw UsageError(fmt::format("--dims: {} would take {} of memory, {} are free", describe(problem),
+                               in_bytes(bytes), in_bytes(machine.available)));
 }
 
 void print_machine(const Machine& machine) {

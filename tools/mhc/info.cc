@@ -19,6 +19,7 @@ namespace {
 Runtime default_choice(const Environment& environment) {
   Runtime runtime;
   runtime.ceiling = environment.ceiling;
+  runtime.exact_isa = environment.ceiling_named;
   return runtime;
 }
 
@@ -26,6 +27,10 @@ std::string reason(const Environment& environment, Isa best) {
   if (environment.ceiling < best) {
     return fmt::format("MHC_ISA={} is a ceiling; the processor has {}",
                        name_of(environment.ceiling), name_of(best));
+  }
+  if (environment.ceiling_named) {
+    return fmt::format("MHC_ISA={}{}", name_of(environment.ceiling),
+                       best == Isa::kAvx512Bf16 ? ", its bf16 dots included" : "");
   }
   return best == Isa::kAvx512Bf16 && !bf16_dot_is_fast()
              ? "the best of this processor, but products stay with f32 multiply-adds, which are "

@@ -53,11 +53,12 @@ int main(int argc, char** argv) {
 
   CLI::App* tune =
       app.add_subcommand("tune", "measure tile sizes and write the table that MHC_TUNING names");
-  std::string output = "mhc-tuning.txt";
+  std::string output;
   add_dims(tune, &o);
   tune->add_option("--dtype", o.dtypes, "type of the activations: bf16, f32, f16");
   tune->add_option("--threads", o.threads, "numbers of threads, such as 1,2");
-  tune->add_option("--output", output, "the table's file");
+  tune->add_option("--output", output,
+                   "the table's file; else that of MHC_TUNING, else mhc-tuning.txt");
 
   try {
     app.parse(argc, argv);
