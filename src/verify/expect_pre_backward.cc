@@ -28,6 +28,7 @@ PreBackwardExpectation::PreBackwardExpectation(const PreBackwardArgs& a, bool sp
       m_(layout_.coefficients()),
       unit_(unit_of(a.x.dtype)),
       phi_(a.params, a.spec, unit_, split_phi),
+      parts_(split_phi ? 2 : 1),
       wants_phi_(a.d_phi.present() || a.d_norm_weight.present()),
       workers_(static_cast<size_t>(expectation_threads())) {
   for (Worker& w : workers_) {
@@ -125,7 +126,7 @@ void PreBackwardExpectation::add_d_phi(const Token& token, ParameterSums* sums) 
 void PreBackwardExpectation::add_d_x(const PreBackwardArgs& a, const Token& token, int64_t t,
                                      Expected* d_x) const {
   const int64_t n = a.x.shape[1], count = a.x.shape[2];
-  const double chain = static_cast<double>(m_ + n + 5) * unit_;
+  const double chain = static_cast<double>(m_ * parts_ + n + 5) * unit_;
   double* value = d_x->value.data() + t * features_;
   double* bound = d_x->bound.data() + t * features_;
   double largest = token.largest + largest_finite(token.d_q.value.data(), m_);

@@ -36,6 +36,7 @@ class PreBackwardExpectation {
   int64_t tokens_ = 0, features_ = 0, m_ = 0;
   double unit_ = 0;
   FoldedPhi phi_;
+  int64_t parts_ = 1;  // of phi in a product
   bool wants_phi_ = false;
   std::vector<Worker> workers_;
 };

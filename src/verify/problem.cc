@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/fpenv.h"
+#include "verify/problem_of.h"
 
 namespace mhc::verify {
 namespace {
@@ -33,6 +33,13 @@ void set_bytes(const Tensor& t, const std::vector<uint8_t>& bytes) {
 }
 
 }  // namespace
+
+std::unique_ptr<Problem> Problem::make(const Case& c) {
+  for (const auto make : {make_streaming_problem, make_pre_problem, make_coefficients_problem}) {
+    if (std::unique_ptr<Problem> made = make(c)) return made;
+  }
+  return nullptr;
+}
 
 Problem::Held& Problem::hold(const char* name, Buffer buffer, bool read, bool written) {
   held_.emplace_back();
