@@ -18,17 +18,15 @@ MHC_INLINE void column_words(int64_t unit, int64_t part, const float* row, uint3
   }
 }
 
-// Puts a chunk of column c where the projection reads it, `steps` steps of two units each.
+// Puts a chunk of column c where the projection reads it: the units of a step are adjacent.
 MHC_INLINE void scatter_column(const PackedPhiLayout& layout, int64_t c, int64_t part, int64_t steps,
                                const uint32_t* words, uint32_t* out) {
-  const int64_t lanes = layout.lanes;
-  const bool shared = c >= layout.full * lanes;  // both units in one vector, at lanes 2l and 2l + 1
-  const int64_t vector = shared ? 2 * layout.full : 2 * (c / lanes);
-  const int64_t first = (vector * layout.parts + part) * lanes + (shared ? 2 * (c % lanes) : c % lanes);
-  const int64_t second = shared ? first + 1 : first + layout.parts * lanes;
-  for (int64_t s = 0; s < steps; ++s) {
-    out[s * layout.step_words() + first] = words[2 * s];
-    out[s * layout.step_words() + second] = words[2 * s + 1];
+  constexpr int64_t kUnits = VF::kLanes > 1 ? 2 : 1;
+  const int64_t vector = c / layout.per_vector * layout.parts + part;
+  const int64_t step_words = layout.step_words();
+  out += vector * layout.lanes + c % layout.per_vector * kUnits;
+  for (int64_t s = 0; s < steps; ++s, out += step_words) {
+    for (int64_t u = 0; u < kUnits; ++u) out[u] = words[kUnits * s + u];
   }
 }
 
@@ -45,7 +43,7 @@ inline void pack_phi_block(const PackedPhiLayout& layout, const Params& params, 
     const int64_t count = end - d < kPackChunk ? end - d : kPackChunk;
     const int64_t steps = layout.steps(count);
     const int64_t chunk_words = steps * layout.step_words();
-    if (layout.padded != layout.columns) {
+    if (layout.padded() != layout.columns) {
       for (int64_t k = 0; k < chunk_words; ++k) out[k] = 0;
     }
     const bool folded = params.norm_weight.present();

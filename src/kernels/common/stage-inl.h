@@ -27,7 +27,7 @@ MHC_INLINE const float* stage(FmaUnit, const T* x, int64_t count, float* buffer,
     store(buffer + k, v, left);
     a = fma(v, v, a);
   }
-  if (count % 2 != 0) buffer[count] = 0.0f;
+  if (count % 2 != 0) buffer[count] = 0.0f;  // a step is at most two units
   *sum_squares += reduce_add(a + b);
   return buffer;
 }

@@ -31,7 +31,7 @@ struct PreScratch {
       return p;
     };
     words = reinterpret_cast<uint32_t*>(take(8 * kStageWords));
-    totals = take(plan.tile_tokens * plan.layout.padded);
+    totals = take(plan.tile_tokens * plan.layout.padded());
     sum_squares = take(plan.tile_tokens);
     h_pre = take(plan.tile_tokens * plan.dims.streams);
     gates = take(0);
@@ -78,7 +78,7 @@ MHC_INLINE void project_rows(const PrePlan& plan, const TileRun& run, uint32_t* 
   }
   project_columns<Unit, kRows>(plan.layout, x, plan.layout.steps(count),
                                plan.phi + plan.layout.block_offset(embedding, i, in_stream), ahead, totals,
-                               plan.layout.padded);
+                               plan.layout.padded());
 }
 
 template <class T, class Unit>
@@ -87,7 +87,7 @@ MHC_INLINE void project_block(const PrePlan& plan, TileRun run, uint32_t* words,
     project_rows<T, Unit, decltype(rows)::value>(plan, run, words, totals, sum_squares);
     run.t += decltype(rows)::value;
     run.count -= decltype(rows)::value;
-    totals += decltype(rows)::value * plan.layout.padded;
+    totals += decltype(rows)::value * plan.layout.padded();
     sum_squares += decltype(rows)::value;
   };
   while (run.count >= kProjectRows) step(Count<kProjectRows>{});
@@ -122,7 +122,7 @@ MHC_INLINE float* rows_of(const Tensor& out, int64_t t) {
 template <class T>
 MHC_INLINE void finish_tile(const PrePlan& plan, int64_t t, int64_t count, const PreScratch& s) {
   const PreArgs& args = *plan.args;
-  const int64_t padded = plan.layout.padded;
+  const int64_t padded = plan.layout.padded();
   const int64_t n = plan.dims.streams;
   if (args.q.present()) {
     for (int64_t r = 0; r < count; ++r) {
@@ -160,7 +160,7 @@ void pre_tokens(const PrePlan& plan, int64_t begin, int64_t end, float* scratch)
   const PreScratch s(plan, scratch);
   for (int64_t t = begin; t < end; t += plan.tile_tokens) {
     const int64_t count = end - t < plan.tile_tokens ? end - t : plan.tile_tokens;
-    for (int64_t k = 0; k < count * plan.layout.padded; ++k) s.totals[k] = 0.0f;
+    for (int64_t k = 0; k < count * plan.layout.padded(); ++k) s.totals[k] = 0.0f;
     for (int64_t k = 0; k < count; ++k) s.sum_squares[k] = 0.0f;
     for (int64_t b = 0; b < plan.blocks; ++b) {
       const bool last = b + 1 == plan.blocks;
@@ -176,9 +176,9 @@ template <class T>
 void pre_partials(const PrePlan& plan, int64_t block, float* scratch) {
   const PreScratch s(plan, scratch);
   const int64_t tokens = plan.dims.tokens;
-  float* totals = plan.partials + block * tokens * (plan.layout.padded + 1);
-  float* sum_squares = totals + tokens * plan.layout.padded;
-  for (int64_t k = 0; k < tokens * (plan.layout.padded + 1); ++k) totals[k] = 0.0f;
+  float* totals = plan.partials + block * tokens * (plan.layout.padded() + 1);
+  float* sum_squares = totals + tokens * plan.layout.padded();
+  for (int64_t k = 0; k < tokens * (plan.layout.padded() + 1); ++k) totals[k] = 0.0f;
   project_any<T>(plan, {0, tokens, block, 0, block}, s.words, totals, sum_squares);
 }
 
@@ -186,7 +186,7 @@ template <class T>
 void pre_finish(const PrePlan& plan, int64_t begin, int64_t end, float* scratch) {
   const PreScratch s(plan, scratch);
   const int64_t tokens = plan.dims.tokens;
-  const int64_t padded = plan.layout.padded;
+  const int64_t padded = plan.layout.padded();
   for (int64_t t = begin; t < end; t += plan.tile_tokens) {
     const int64_t count = end - t < plan.tile_tokens ? end - t : plan.tile_tokens;
     for (int64_t k = 0; k < count * padded; ++k) s.totals[k] = 0.0f;

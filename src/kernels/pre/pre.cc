@@ -95,7 +95,7 @@ struct PreWorkspace {
     gate_params = cut.take<float>(kMaxGroups + gates.coefficients());
     packed = cut.take<uint32_t>(layout.words(dims.streams, dims.embedding));
     partials = cut.take<float>(
-        splits_features(dims, workers) ? block_count(dims) * dims.tokens * (layout.padded + 1) : 0);
+        splits_features(dims, workers) ? block_count(dims) * dims.tokens * (layout.padded() + 1) : 0);
     scratch_floats = round_up(
         pre_scratch_floats(layout, gates, spec.manifold, spec.manifold_options, tile), 16);
     scratch = cut.take<float>(scratch_floats * workers);
@@ -129,7 +129,7 @@ void run_tokens(const PreKernel& kernel, const PrePlan& plan, float* scratch, in
 int64_t pre_scratch_floats(const PackedPhiLayout& layout, const GateLayout& gates, int32_t manifold,
                            const ManifoldOptions& options, int64_t tile_tokens) {
   constexpr int64_t kStaged = 8 * (kFeatureBlock + 16);
-  const int64_t tile = kStaged + round_up(tile_tokens * layout.padded, 16) + round_up(tile_tokens, 16) +
+  const int64_t tile = kStaged + round_up(tile_tokens * layout.padded(), 16) + round_up(tile_tokens, 16) +
                        round_up(tile_tokens * gates.streams, 16) +
                        gate_scratch_vectors(gates, manifold, options) * layout.lanes;
   return std::max(tile, kPackScratchFloats);
