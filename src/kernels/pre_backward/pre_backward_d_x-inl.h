@@ -26,10 +26,9 @@ template <class T, class Term, int kRows>
 MHC_INLINE void widen_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, const PanelScratch& s) {
   const PreBackwardArgs& args = *plan.args;
   const Term term(plan);
-  const int64_t ahead = t + kAhead + kRows <= plan.wave_end ? kAhead : 0;
   const auto widen = [&](const Tensor& tensor, int64_t i, int64_t stride, float* out, int64_t out_stride) {
     const T* p = tensor.at<const T>(t) + i * stride + s.first;
-    widen_lines<Term::kWhole, kRows>(p, tensor.stride[0], ahead * tensor.stride[0], s.count, out, out_stride);
+    widen_lines<Term::kWhole, kRows>(p, tensor.stride[0], s.count, out, out_stride);
   };
   if (term.reads) widen(args.d_layer_input, 0, 0, s.du, kPanel);
   for (int64_t i = 0; i < term.n; ++i) {
@@ -38,11 +37,35 @@ MHC_INLINE void widen_tile(const PreBackwardPlan& plan, int64_t t, int64_t block
   }
 }
 
+// Lines of one stream of later tokens, asked for one at a time between multiply-adds: asked for together they would
+// wait for each other in the processor's few fill buffers.
+struct LinesAhead {
+  const char* first[2] = {nullptr, nullptr};  // of x and of g
+  int64_t stride[2] = {0, 0};                 // bytes from token to token
+  MHC_INLINE void ask(int64_t c) const {
+    const int64_t which = c % 2;
+    prefetch_l2(first[which] + c / 2 * stride[which]);
+  }
+};
+
+template <class T, class Term>
+MHC_INLINE LinesAhead lines_ahead(const PreBackwardPlan& plan, int64_t t, int64_t i, int64_t feature, int64_t rows) {
+  const Tensor& x = plan.args->x;
+  const Tensor& g = Term(plan).lazy ? plan.args->d_x_next : x;
+  const int64_t later = t + kAhead + rows <= plan.wave_end ? t + kAhead : t;
+  constexpr int64_t kSize = static_cast<int64_t>(sizeof(T));
+  return {{reinterpret_cast<const char*>(x.at<const T>(later, i, feature)),
+           reinterpret_cast<const char*>(g.at<const T>(later, i, feature))},
+          {x.stride[0] * kSize, g.stride[0] * kSize}};
+}
+
 // sum[r] = sum_c d_q[c] phi[c] for kRows tokens and one pair of vectors.
 template <int kRows>
-MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, VF (&sum)[kRows][2]) {
+MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, const LinesAhead& ahead,
+                            VF (&sum)[kRows][2]) {
   MHC_UNROLL for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = zero();
   for (int64_t c = 0; c < m; ++c, phi += kPanel) {
+    if (c < 2 * kRows) ahead.ask(c);
     const VF lo = load(phi);
     const VF hi = load(phi + VF::kLanes);
     MHC_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -55,16 +78,24 @@ MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, VF (&
 
 // The four terms of d_x for tokens [t, t + kRows), all streams, added in f32 and rounded once.
 template <class T, class Term, int kRows>
-MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, const PanelScratch& s) {
+MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, const PanelScratch& panel) {
   const PreBackwardArgs& args = *plan.args;
   constexpr int64_t kL = VF::kLanes;
+  const PanelScratch s = panel;  // copies: the stores below could otherwise be to what these point to
   const Term term(plan);
   const int64_t n = term.n;
   const int64_t m = plan.gates.coefficients;
   const int64_t row = t - plan.wave_begin;
+  const float* d_q = plan.d_q + row * m;
+  const float* norm = plan.norm + row;
+  const float* h_pre = plan.h_pre + row * n;
+  const float* h_res = plan.h_res + row * n * n;
+  const bool stream_it = plan.stream;
+  const int64_t d_x_stride = args.d_x.stride[0];
   widen_tile<T, Term, kRows>(plan, t, block, s);
   for (int64_t i = 0; i < n; ++i) {
     T* d_x = args.d_x.at<T>(t, i, s.first);
+    const LinesAhead ahead = lines_ahead<T, Term>(plan, t, i, s.first, kRows);
     for (int64_t k = 0; k < kPanel && (Term::kWhole || k < s.count); k += kPair) {
       VF sum[kRows][2];
       if (plan.dot) {
@@ -73,23 +104,22 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, 
                                s.phi_pairs + i * s.phi_parts * plan.pairs() * kPanel, sum);
 #endif
       } else {
-        through_phi<kRows>(plan.d_q + row * m, m, s.phi + i * m * kPanel + k, sum);
+        through_phi<kRows>(d_q, m, s.phi + i * m * kPanel + k, ahead, sum);
       }
+      const float* x = s.x + (i * kTokenBlock + t - block) * kPanel + k;
       MHC_UNROLL for (int r = 0; r < kRows; ++r) {
-        const float* x = s.x + (i * kTokenBlock + t + r - block) * kPanel + k;
-        const VF norm = splat(-plan.norm[row + r]);
-        VF a = fma(norm, load(x), sum[r][0]);
-        VF b = fma(norm, load(x + kL), sum[r][1]);
+        const VF minus_norm = splat(-norm[r]);
+        VF a = fma(minus_norm, load(x + r * kPanel), sum[r][0]);
+        VF b = fma(minus_norm, load(x + r * kPanel + kL), sum[r][1]);
         if (term.reads) {
-          const VF h = broadcast(plan.h_pre + (row + r) * n + i);
+          const VF h = broadcast(h_pre + r * n + i);
           a = fma(h, load(s.du + r * kPanel + k), a);
           b = fma(h, load(s.du + r * kPanel + k + kL), b);
         }
         if (term.lazy) {
           const float* g = s.g + r * n * kPanel + k;
-          const float* h_res = plan.h_res + ((row + r) * n + i) * n;
           MHC_UNROLL for (int64_t j = 0; j < n; ++j) {
-            const VF h = broadcast(h_res + j);
+            const VF h = broadcast(h_res + (r * n + i) * n + j);
             a = fma(h, load(g + j * kPanel), a);
             b = fma(h, load(g + j * kPanel + kL), b);
           }
@@ -100,7 +130,7 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, 
           a = a + lo;
           b = b + hi;
         }
-        store_two<Term::kWhole>(d_x + r * args.d_x.stride[0], k, s.count, plan.stream, a, b);
+        store_two<Term::kWhole>(d_x + r * d_x_stride, k, s.count, stream_it, a, b);
       }
     }
   }

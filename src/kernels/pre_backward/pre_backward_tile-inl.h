@@ -95,12 +95,10 @@ MHC_INLINE void fold_panel(const PreBackwardPlan& plan, const PanelScratch& s) {
   }
 }
 
-// Lines of kRows tokens, `stride` elements apart, widened to rows `out_stride` floats apart, zeros past count; asks for the
-// lines `ahead` elements later.
+// Lines of kRows tokens, `stride` elements apart, widened to rows `out_stride` floats apart, zeros past count.
 template <bool kWhole, int kRows, class T>
-MHC_INLINE void widen_lines(const T* p, int64_t stride, int64_t ahead, int64_t count, float* out, int64_t out_stride) {
+MHC_INLINE void widen_lines(const T* p, int64_t stride, int64_t count, float* out, int64_t out_stride) {
   MHC_UNROLL for (int r = 0; r < kRows; ++r, p += stride, out += out_stride) {
-    prefetch_l2(p + ahead);
     for (int64_t k = 0; k < kPanel; k += kPair) {
       VF lo, hi;
       load_two<kWhole>(p, k, count, &lo, &hi);
