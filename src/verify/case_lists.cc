@@ -213,6 +213,9 @@ std::vector<Case> option_cases(Op op, int64_t thin) {
     set_spec(&spec_digits, &c);
     set_call(&call_digits, &c);
     set_rest(i, &c);
+    // With norm_form "outside" a shard lacks the rms of the whole; the coefficients' own backward
+    // has it.
+    if (c.spec.norm_form == NormForm::kOutside && !c.partial) c.sharded = false;
     if (!sensible(c)) continue;
     cases.push_back(c);
   }
