@@ -1,4 +1,5 @@
-// Gates from given projections, a block of lanes at a time. Compiled once per ISA behind a base/simd header.
+// Gates from given projections, a block of lanes at a time. Compiled once per ISA behind a
+// base/simd header.
 
 #include "kernels/coefficients/coefficients_plan.h"
 #include "kernels/common/gates_calls-inl.h"
@@ -10,34 +11,32 @@ MHC_INLINE float* row_at(const Tensor& tensor, int64_t t) {
   return tensor.present() ? tensor.at<float>(t) : nullptr;
 }
 
-inline void coefficients_forward(const CoefficientsArgs& args, const GateParams& gates, int64_t begin, int64_t end,
-                                 float* scratch) {
+inline void coefficients_forward(const CoefficientsArgs& args, const GateParams& gates,
+                                 int64_t begin, int64_t end, float* scratch) {
   for (int64_t t = begin; t < end; t += VF::kLanes) {
     const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
-    const GateRows out{row_at(args.z, t), row_at(args.inv_rms, t), row_at(args.h_pre, t), row_at(args.h_post, t),
-                       row_at(args.h_res, t)};
-    gates_forward(gates, count, row_at(args.q, t), gates.coefficients, row_at(args.sum_squares, t), out,
-                  scratch);
+    const GateRows out{row_at(args.z, t), row_at(args.inv_rms, t), row_at(args.h_pre, t),
+                       row_at(args.h_post, t), row_at(args.h_res, t)};
+    gates_forward(gates, count, row_at(args.q, t), gates.coefficients, row_at(args.sum_squares, t),
+                  out, scratch);
   }
 }
 
-inline void coefficients_backward(const CoefficientsBackwardArgs& args, const GateParams& gates, int64_t begin,
-                                  int64_t end, float* sums, float* scratch) {
+inline void coefficients_backward(const CoefficientsBackwardArgs& args, const GateParams& gates,
+                                  int64_t begin, int64_t end, float* sums, float* scratch) {
   const int64_t m = gates.coefficients;
-  float* norm = scratch;                     // [kLanes], what d_x takes of x
+  float* norm = scratch;                            // [kLanes], what d_x takes of x
   float* d_q = scratch + round_up(VF::kLanes, 16);  // [kLanes][m], where no one asks for it
   float* work = d_q + round_up(VF::kLanes * m, 16);
   for (int64_t t = begin; t < end; t += VF::kLanes) {
     const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
-    const GateCotangents in{row_at(args.z, t),       row_at(args.inv_rms, t),  row_at(args.sum_squares, t),
-                            row_at(args.d_h_pre, t), row_at(args.d_h_post, t), row_at(args.d_h_res, t)};
+    const GateCotangents in{row_at(args.z, t),           row_at(args.inv_rms, t),
+                            row_at(args.sum_squares, t), row_at(args.d_h_pre, t),
+                            row_at(args.d_h_post, t),    row_at(args.d_h_res, t)};
     float* block = sums == nullptr ? nullptr : sums + t / VF::kLanes * (m + kMaxGroups);
-    const GateGradients out{args.d_q.present() ? row_at(args.d_q, t) : d_q,
-                            norm,
-                            nullptr,
-                            nullptr,
-                            block,
-                            block == nullptr ? nullptr : block + m};
+    const GateGradients out{
+        args.d_q.present() ? row_at(args.d_q, t) : d_q, norm, nullptr, nullptr, block,
+        block == nullptr ? nullptr : block + m};
     gates_backward(gates, count, in, out, work);
     if (!args.d_sum_squares.present()) continue;
     // d_x = ... - norm x = ... + 2 d_ss x

@@ -8,7 +8,8 @@
 
 namespace mhc {
 
-// Best first; the ISA files define the rows. Nothing here is bf16, so AVX-512 with BF16 has no row of its own.
+// Best first; the ISA files define the rows. Nothing here is bf16, so AVX-512 with BF16 has no row
+// of its own.
 #if defined(MHC_HAVE_X86)
 namespace avx512 {
 extern const CoefficientsKernel kCoefficientsF32;
@@ -24,7 +25,8 @@ extern const CoefficientsKernel kCoefficientsF32;
 std::span<const CoefficientsKernel> coefficients_kernels() {
   static const CoefficientsKernel kRows[] = {
 #if defined(MHC_HAVE_X86)
-      avx512::kCoefficientsF32, avx2::kCoefficientsF32,
+      avx512::kCoefficientsF32,
+      avx2::kCoefficientsF32,
 #endif
       scalar::kCoefficientsF32,
   };
@@ -45,16 +47,18 @@ struct CoefficientsWorkspace {
   int64_t scratch_floats;
   size_t bytes;
 
-  CoefficientsWorkspace(void* base, const CoefficientsKernel& kernel, const Spec& spec, const GateLayout& gates,
-                        int64_t tokens, int32_t workers) {
+  CoefficientsWorkspace(void* base, const CoefficientsKernel& kernel, const Spec& spec,
+                        const GateLayout& gates, int64_t tokens, int32_t workers) {
     const int64_t m = gates.coefficients();
     ScratchCutter cut(base);
     gate_params = cut.take<float>(kMaxGroups + m);
-    sums = cut.take<float>(ceil_div(std::min(tokens, kWaveTokens), kernel.lanes) * (m + kMaxGroups));
+    sums =
+        cut.take<float>(ceil_div(std::min(tokens, kWaveTokens), kernel.lanes) * (m + kMaxGroups));
     totals = cut.take<double>(m + kMaxGroups);
     scratch_floats =
         round_up(kernel.lanes, 16) + round_up(kernel.lanes * m, 16) +
-        round_up(gate_scratch_vectors(gates, spec.manifold, spec.manifold_options) * kernel.lanes, 16);
+        round_up(gate_scratch_vectors(gates, spec.manifold, spec.manifold_options) * kernel.lanes,
+                 16);
     scratch = cut.take<float>(scratch_floats * workers);
     bytes = cut.bytes();
   }
@@ -62,16 +66,19 @@ struct CoefficientsWorkspace {
 
 Status check_workspace(const char* operation, const Workspace& workspace, size_t wanted) {
   if (workspace.data != nullptr && workspace.bytes >= wanted) return {};
-  return Status::error(StatusCode::kInvalidArgument, "%s: workspace: expected at least %zu bytes, got %zu%s",
-                       operation, wanted, workspace.bytes, workspace.data == nullptr ? " (null)" : "");
+  return Status::error(StatusCode::kInvalidArgument,
+                       "%s: workspace: expected at least %zu bytes, got %zu%s", operation, wanted,
+                       workspace.bytes, workspace.data == nullptr ? " (null)" : "");
 }
 
 }  // namespace
 
-size_t coefficients_workspace_bytes(const Spec& spec, GateKind kind, int64_t tokens, const Runtime& runtime) {
+size_t coefficients_workspace_bytes(const Spec& spec, GateKind kind, int64_t tokens,
+                                    const Runtime& runtime) {
   if (tokens == 0) return 0;
   const CoefficientsKernel& kernel = choose_kernel(coefficients_kernels(), DType::kF32, runtime);
-  return CoefficientsWorkspace(nullptr, kernel, spec, gate_layout(spec, kind), tokens, runtime.executor.workers())
+  return CoefficientsWorkspace(nullptr, kernel, spec, gate_layout(spec, kind), tokens,
+                               runtime.executor.workers())
       .bytes;
 }
 
@@ -85,11 +92,12 @@ Status coefficients_from_partials(const CoefficientsArgs& args, const Runtime& r
     return {};
   }
   const CoefficientsKernel& kernel = choose_kernel(coefficients_kernels(), DType::kF32, runtime);
-  const CoefficientsWorkspace space(args.workspace.data, kernel, args.spec, gate_layout(args.spec, args.kind),
-                                    tokens, runtime.executor.workers());
+  const CoefficientsWorkspace space(args.workspace.data, kernel, args.spec,
+                                    gate_layout(args.spec, args.kind), tokens,
+                                    runtime.executor.workers());
   MHC_RETURN_IF_ERROR(check_workspace("coefficients_from_partials", args.workspace, space.bytes));
-  const GateParams gates = make_gate_params(args.spec, args.kind, args.embedding_total, args.alpha, args.bias,
-                                            space.gate_params);
+  const GateParams gates = make_gate_params(args.spec, args.kind, args.embedding_total, args.alpha,
+                                            args.bias, space.gate_params);
   runtime.executor.run(ceil_div(tokens, kTaskTokens), [&](int64_t task, int32_t worker) {
     kernel.forward(args, gates, task * kTaskTokens, std::min(tokens, (task + 1) * kTaskTokens),
                    space.scratch + worker * space.scratch_floats);
@@ -98,7 +106,8 @@ Status coefficients_from_partials(const CoefficientsArgs& args, const Runtime& r
   return {};
 }
 
-Status coefficients_from_partials_backward(const CoefficientsBackwardArgs& args, const Runtime& runtime) {
+Status coefficients_from_partials_backward(const CoefficientsBackwardArgs& args,
+                                           const Runtime& runtime) {
   MHC_RETURN_IF_ERROR(check(args));
   const int64_t tokens = args.z.shape[0];
   if (args.z.dtype == DType::kF64 || tokens == 0) {
@@ -110,9 +119,10 @@ Status coefficients_from_partials_backward(const CoefficientsBackwardArgs& args,
   const GateLayout layout = gate_layout(args.spec, args.kind);
   const CoefficientsWorkspace space(args.workspace.data, kernel, args.spec, layout, tokens,
                                     runtime.executor.workers());
-  MHC_RETURN_IF_ERROR(check_workspace("coefficients_from_partials_backward", args.workspace, space.bytes));
-  const GateParams gates = make_gate_params(args.spec, args.kind, args.embedding_total, args.alpha, args.bias,
-                                            space.gate_params);
+  MHC_RETURN_IF_ERROR(
+      check_workspace("coefficients_from_partials_backward", args.workspace, space.bytes));
+  const GateParams gates = make_gate_params(args.spec, args.kind, args.embedding_total, args.alpha,
+                                            args.bias, space.gate_params);
   const int64_t width = gates.coefficients + kMaxGroups;
   const bool need_sums = args.d_alpha.present() || args.d_bias.present();
   for (int64_t c = 0; c < width; ++c) space.totals[c] = 0;
@@ -126,7 +136,8 @@ Status coefficients_from_partials_backward(const CoefficientsBackwardArgs& args,
                       space.scratch + worker * space.scratch_floats);
     });
     for (int64_t row = 0; need_sums && row < ceil_div(count, kernel.lanes); ++row) {
-      for (int64_t c = 0; c < width; ++c) space.totals[c] += static_cast<double>(space.sums[row * width + c]);
+      for (int64_t c = 0; c < width; ++c)
+        space.totals[c] += static_cast<double>(space.sums[row * width + c]);
     }
   }
   put_sums(args.d_bias, args.accumulate, gates.coefficients, space.totals);

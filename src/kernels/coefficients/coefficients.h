@@ -8,13 +8,14 @@
 // Backward, s' = e/(1+e)^2 with e = exp(-|logit|):
 //
 //   d_logit = d_h_pre s' | d_h_post post_mult s' | M^T(d_h_res);   dz = alpha d_logit
-//   d_q = inv_rms dz;   d_ss = -(inv_rms^2 / 2K) sum_c dz z     (outside: -(inv_rms / (2 K rms)) sum_c dz z)
-//   d_bias += d_logit;  d_alpha[group] += sum_c d_logit z
+//   d_q = inv_rms dz;   d_ss = -(inv_rms^2 / 2K) sum_c dz z     (outside: -(inv_rms / (2 K rms))
+//   sum_c dz z) d_bias += d_logit;  d_alpha[group] += sum_c d_logit z
 //
 // gradient_precision bfloat16 rounds d_q once; d_ss is then of the rounded value.
 //
-// Features sharded over devices: each shard's q and sum_squares are added up before, d_q and d_ss go to every
-// shard's project_partial backward; d_alpha and d_bias are then total and must not be summed again.
+// Features sharded over devices: each shard's q and sum_squares are added up before, d_q and d_ss
+// go to every shard's project_partial backward; d_alpha and d_bias are then total and must not be
+// summed again.
 
 #include <cstddef>
 #include <cstdint>
@@ -44,8 +45,8 @@ struct CoefficientsBackwardArgs {
   Spec spec;
   GateKind kind = GateKind::kSite;
   int64_t embedding_total = 0;
-  Tensor z, inv_rms;                  // what forward gave
-  Tensor sum_squares;                 // [T], read for d_sum_squares when norm_form is "outside"
+  Tensor z, inv_rms;   // what forward gave
+  Tensor sum_squares;  // [T], read for d_sum_squares when norm_form is "outside"
   Tensor alpha, bias;
   Tensor d_h_pre, d_h_post, d_h_res;  // each of them optional (absent means zero)
   // Outputs, each of them optional.
@@ -60,10 +61,12 @@ Status coefficients_from_partials(const CoefficientsArgs& args, const Runtime& r
 void coefficients_reference(const CoefficientsArgs& args);
 
 Status check(const CoefficientsBackwardArgs& args);
-Status coefficients_from_partials_backward(const CoefficientsBackwardArgs& args, const Runtime& runtime);
+Status coefficients_from_partials_backward(const CoefficientsBackwardArgs& args,
+                                           const Runtime& runtime);
 void coefficients_backward_reference(const CoefficientsBackwardArgs& args);
 
 // Serves both directions. Bounded in T.
-size_t coefficients_workspace_bytes(const Spec& spec, GateKind kind, int64_t tokens, const Runtime& runtime);
+size_t coefficients_workspace_bytes(const Spec& spec, GateKind kind, int64_t tokens,
+                                    const Runtime& runtime);
 
 }  // namespace mhc

@@ -16,10 +16,11 @@ struct CoefficientsKernel {
   const char* name;
   int64_t lanes;
   // Tokens [begin, end), begin a multiple of lanes; scratch aligned to 64 bytes.
-  void (*forward)(const CoefficientsArgs& args, const GateParams& gates, int64_t begin, int64_t end, float* scratch);
+  void (*forward)(const CoefficientsArgs& args, const GateParams& gates, int64_t begin, int64_t end,
+                  float* scratch);
   // sums: [tokens of the call / lanes][m + kMaxGroups] partial sums of d_bias and d_alpha, or null.
-  void (*backward)(const CoefficientsBackwardArgs& args, const GateParams& gates, int64_t begin, int64_t end,
-                   float* sums, float* scratch);
+  void (*backward)(const CoefficientsBackwardArgs& args, const GateParams& gates, int64_t begin,
+                   int64_t end, float* sums, float* scratch);
 };
 std::span<const CoefficientsKernel> coefficients_kernels();  // best first
 

@@ -18,7 +18,8 @@ struct Params {
   Tensor norm_weight;  // [n, D] or absent: a learned RMSNorm weight, folded into phi
 };
 
-// Caller-owned scratch, of at least the size that <op>_workspace_bytes names. Contents are not kept.
+// Caller-owned scratch, of at least the size that <op>_workspace_bytes names. Contents are not
+// kept.
 struct Workspace {
   void* data = nullptr;
   size_t bytes = 0;

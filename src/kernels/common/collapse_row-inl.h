@@ -9,7 +9,8 @@ MHC_INLINE void collapse_row_of(const T* x, int64_t stream_stride, int64_t strea
   const int64_t n = kStreams > 0 ? kStreams : streams;
   const auto sum = [&](int64_t d, auto... left) {
     VF s = splat(h[0]) * load(x + d, left...);
-    MHC_UNROLL for (int64_t i = 1; i < n; ++i) s = fma(splat(h[i]), load(x + i * stream_stride + d, left...), s);
+    MHC_UNROLL for (int64_t i = 1; i < n; ++i) s =
+        fma(splat(h[i]), load(x + i * stream_stride + d, left...), s);
     return s;
   };
   int64_t d = 0;
@@ -21,13 +22,17 @@ MHC_INLINE void collapse_row_of(const T* x, int64_t stream_stride, int64_t strea
 }
 
 template <class T>
-inline void collapse_row(const T* x, int64_t stream_stride, int64_t streams, const float* h, int64_t count,
-                         T* out) {
+inline void collapse_row(const T* x, int64_t stream_stride, int64_t streams, const float* h,
+                         int64_t count, T* out) {
   switch (streams) {
-    case 2: return collapse_row_of<T, 2>(x, stream_stride, 2, h, count, out);
-    case 4: return collapse_row_of<T, 4>(x, stream_stride, 4, h, count, out);
-    case 8: return collapse_row_of<T, 8>(x, stream_stride, 8, h, count, out);
-    default: return collapse_row_of<T, 0>(x, stream_stride, streams, h, count, out);
+    case 2:
+      return collapse_row_of<T, 2>(x, stream_stride, 2, h, count, out);
+    case 4:
+      return collapse_row_of<T, 4>(x, stream_stride, 4, h, count, out);
+    case 8:
+      return collapse_row_of<T, 8>(x, stream_stride, 8, h, count, out);
+    default:
+      return collapse_row_of<T, 0>(x, stream_stride, streams, h, count, out);
   }
 }
 

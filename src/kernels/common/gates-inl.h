@@ -1,8 +1,9 @@
 #pragma once
-// The arithmetic between projection and mix, forward and backward, for a block of at most kLanes tokens: one
-// token per lane, so that a sigmoid or a Sinkhorn step costs one instruction for all of them (scalar code would
-// cost more than the whole of post). Every manifold in every ISA is a lot of code, so that only gates_<isa>.cc
-// include this; the operations call it through gates_calls-inl.h.
+// The arithmetic between projection and mix, forward and backward, for a block of at most kLanes
+// tokens: one token per lane, so that a sigmoid or a Sinkhorn step costs one instruction for all of
+// them (scalar code would cost more than the whole of post). Every manifold in every ISA is a lot
+// of code, so that only gates_<isa>.cc include this; the operations call it through
+// gates_calls-inl.h.
 //
 // Lanes past `count` hold zeros throughout: they cost nothing and reach no output.
 
@@ -12,7 +13,8 @@
 namespace mhc::MHC_ISA {
 
 // rows[lane * stride + c] <-> lanes of v[c].
-MHC_INLINE void rows_to_lanes(const float* rows, int64_t stride, int64_t columns, int64_t count, VF* v) {
+MHC_INLINE void rows_to_lanes(const float* rows, int64_t stride, int64_t columns, int64_t count,
+                              VF* v) {
   float* lanes = reinterpret_cast<float*>(v);
   for (int64_t c = 0; c < columns; ++c) v[c] = zero();
   if (rows == nullptr) return;
@@ -21,7 +23,8 @@ MHC_INLINE void rows_to_lanes(const float* rows, int64_t stride, int64_t columns
   }
 }
 
-MHC_INLINE void lanes_to_rows(const VF* v, int64_t columns, int64_t count, float* rows, int64_t stride) {
+MHC_INLINE void lanes_to_rows(const VF* v, int64_t columns, int64_t count, float* rows,
+                              int64_t stride) {
   if (rows == nullptr) return;
   const float* lanes = reinterpret_cast<const float*>(v);
   for (int64_t t = 0; t < count; ++t) {
@@ -29,7 +32,8 @@ MHC_INLINE void lanes_to_rows(const VF* v, int64_t columns, int64_t count, float
   }
 }
 
-// e/(1+e)^2 and the sigmoid itself from e = exp(-|logit|): s (1 - s) would be off by 100 % from logit 17 on.
+// e/(1+e)^2 and the sigmoid itself from e = exp(-|logit|): s (1 - s) would be off by 100 % from
+// logit 17 on.
 struct Sigmoid {
   VF value, derivative;
   MHC_INLINE explicit Sigmoid(VF logit) {
@@ -47,7 +51,8 @@ MHC_INLINE void with_manifold(TypeList<Ms...>, int32_t id, const F& f) {
   (void)((Ms::id == id && (f(Ms{}), true)) || ...);
 }
 
-// The tuned size as a constant, so that the loops over streams unroll; a manifold of few sizes does that itself.
+// The tuned size as a constant, so that the loops over streams unroll; a manifold of few sizes does
+// that itself.
 template <class M, class F>
 MHC_INLINE void with_streams(int64_t n, const F& f) {
   if (M::max_streams > 5 && n == 4) {
@@ -59,12 +64,13 @@ MHC_INLINE void with_streams(int64_t n, const F& f) {
 
 template <class M>
 [[gnu::noinline]] void manifold_forward(const GateParams& p, const VF* logits, VF* h, VF* scratch) {
-  with_streams<M>(p.layout.streams, [&](int64_t n) { M::forward(n, p.options, logits, h, scratch); });
+  with_streams<M>(p.layout.streams,
+                  [&](int64_t n) { M::forward(n, p.options, logits, h, scratch); });
 }
 
 template <class M>
-[[gnu::noinline]] void manifold_backward(const GateParams& p, const VF* logits, const VF* d_h, VF* d_logits,
-                                         VF* scratch) {
+[[gnu::noinline]] void manifold_backward(const GateParams& p, const VF* logits, const VF* d_h,
+                                         VF* d_logits, VF* scratch) {
   with_streams<M>(p.layout.streams,
                   [&](int64_t n) { M::backward(n, p.options, logits, d_h, d_logits, scratch); });
 }
@@ -110,14 +116,16 @@ void gates_forward(const GateParams& p, int64_t count, const float* q, int64_t q
   const VF one = splat(1.0f);
   const VF eps = splat(p.norm_eps);
   VF inv_rms = p.norm_outside ? one / (sqrt_of(mean) + eps) : one / sqrt_of(mean + eps);
-  // A sum of squares that overflowed would give inv_rms = 0, finite gates and a wrong result; NaN is visible.
+  // A sum of squares that overflowed would give inv_rms = 0, finite gates and a wrong result; NaN
+  // is visible.
   inv_rms = is_finite_select(ss, inv_rms, splat(__builtin_nanf("")));
   for (int64_t c = 0; c < m; ++c) z[c] = inv_rms * z[c];
   lanes_to_rows(z, m, count, out.z, m);
   lanes_to_rows(&inv_rms, 1, count, out.inv_rms, 1);
 
   if (out.h_pre != nullptr) {
-    for (int64_t i = 0; i < n; ++i) gate[i] = Sigmoid(logit_of(p, i, z[i])).value + splat(p.pre_eps);
+    for (int64_t i = 0; i < n; ++i)
+      gate[i] = Sigmoid(logit_of(p, i, z[i])).value + splat(p.pre_eps);
     lanes_to_rows(gate, n, count, out.h_pre, n);
   }
   if (out.h_post != nullptr) {

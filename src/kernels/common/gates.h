@@ -12,7 +12,7 @@ struct GateParams {
   int64_t coefficients = 0;  // m
   int32_t manifold = 0;
   ManifoldOptions options;
-  bool transposed = false;    // matrix_order output_input: h_res[i][j] = M[j][i]
+  bool transposed = false;  // matrix_order output_input: h_res[i][j] = M[j][i]
   bool norm_outside = false;
   bool round_gradient = false;  // gradient_precision bfloat16
   float norm_eps = 0;
@@ -28,12 +28,14 @@ inline constexpr int64_t kMaxGroups = 3;
 GateParams make_gate_params(const Spec& spec, GateKind kind, int64_t embedding_total,
                             const Tensor& alpha, const Tensor& bias, float* storage);
 
-// Writes the totals of d_bias or d_alpha, or adds them to what is there; an absent gradient is skipped.
+// Writes the totals of d_bias or d_alpha, or adds them to what is there; an absent gradient is
+// skipped.
 void put_sums(const Tensor& gradient, bool accumulate, int64_t count, const double* totals);
 
-// Scratch of the lane-parallel functions of gates-inl.h, in vectors: z and its cotangent (2 m), M and its cotangent
-// (2 n^2), the logits' (m) and the manifold's own.
-int64_t gate_scratch_vectors(const GateLayout& layout, int32_t manifold, const ManifoldOptions& options);
+// Scratch of the lane-parallel functions of gates-inl.h, in vectors: z and its cotangent (2 m), M
+// and its cotangent (2 n^2), the logits' (m) and the manifold's own.
+int64_t gate_scratch_vectors(const GateLayout& layout, int32_t manifold,
+                             const ManifoldOptions& options);
 
 // Rows of one block of at most kLanes tokens, token-major. Any pointer may be null.
 struct GateRows {

@@ -1,3 +1,2 @@
 #include "base/simd/avx512.h"
-
 #include "kernels/common/gates-inl.h"

@@ -1,3 +1,2 @@
 #include "base/simd/scalar.h"
-
 #include "kernels/common/gates-inl.h"

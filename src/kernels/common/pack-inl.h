@@ -1,4 +1,5 @@
-// Packs phi (packed_phi.h) block by block, column after column: a chunk of the output (6 KB at m = 24) stays in L1. Compiled once per ISA behind a base/simd header and phi-inl.h.
+// Packs phi (packed_phi.h) block by block, column after column: a chunk of the output (6 KB at m =
+// 24) stays in L1. Compiled once per ISA behind a base/simd header and phi-inl.h.
 
 #include "kernels/common/packed_phi.h"
 
@@ -6,7 +7,8 @@ namespace mhc::MHC_ISA {
 
 inline constexpr int64_t kPackChunk = 64;  // features folded at a time: 256 bytes of a row
 
-// Words of one column's units, in part 0 as they are (or rounded to bf16), in part 1 what part 0 lost to rounding.
+// Words of one column's units, in part 0 as they are (or rounded to bf16), in part 1 what part 0
+// lost to rounding.
 MHC_INLINE void column_words(int64_t unit, int64_t part, const float* row, uint32_t* words) {
   for (int64_t k = 0; k < kPackChunk; k += VF::kLanes) {
     const VF v = load(row + k);
@@ -19,8 +21,8 @@ MHC_INLINE void column_words(int64_t unit, int64_t part, const float* row, uint3
 }
 
 // Puts a chunk of column c where the projection reads it: the units of a step are adjacent.
-MHC_INLINE void scatter_column(const PackedPhiLayout& layout, int64_t c, int64_t part, int64_t steps,
-                               const uint32_t* words, uint32_t* out) {
+MHC_INLINE void scatter_column(const PackedPhiLayout& layout, int64_t c, int64_t part,
+                               int64_t steps, const uint32_t* words, uint32_t* out) {
   constexpr int64_t kUnits = VF::kLanes > 1 ? 2 : 1;
   const int64_t vector = c / layout.per_vector * layout.parts + part;
   const int64_t step_words = layout.step_words();
@@ -31,8 +33,9 @@ MHC_INLINE void scatter_column(const PackedPhiLayout& layout, int64_t c, int64_t
 }
 
 // Block `block` of stream i. scratch: 3 * kPackChunk floats.
-inline void pack_phi_block(const PackedPhiLayout& layout, const Params& params, bool round, int64_t embedding,
-                           int64_t streams, int64_t i, int64_t block, float* scratch, uint32_t* packed) {
+inline void pack_phi_block(const PackedPhiLayout& layout, const Params& params, bool round,
+                           int64_t embedding, int64_t streams, int64_t i, int64_t block,
+                           float* scratch, uint32_t* packed) {
   const int64_t begin = block * kFeatureBlock;
   const int64_t end = begin + kFeatureBlock < embedding ? begin + kFeatureBlock : embedding;
   float* weight = scratch;

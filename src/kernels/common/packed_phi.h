@@ -1,12 +1,13 @@
 #pragma once
 // phi as the projection reads it: one stream of vectors in exactly the order of use.
 //
-// A *unit* is what one multiply-add takes of x: one feature as f32, or a pair of features as bf16 for the dot
-// instruction. A *step* is two units, and a vector holds half as many columns as it has lanes, column l at lanes 2l and
-// 2l + 1 with one unit each, so that x meets it as a 64-bit broadcast: one load of x serves 24 columns with 3
-// multiply-adds of 16 lanes. (With whole vectors of columns and 32-bit broadcasts there are as many loads as
-// multiply-adds, and 24 columns waste a quarter of the lanes.) One lane, the scalar path: a step is one unit.
-// Every block of kFeatureBlock features of a stream starts at a step of its own and is padded with zeros.
+// A *unit* is what one multiply-add takes of x: one feature as f32, or a pair of features as bf16
+// for the dot instruction. A *step* is two units, and a vector holds half as many columns as it has
+// lanes, column l at lanes 2l and 2l + 1 with one unit each, so that x meets it as a 64-bit
+// broadcast: one load of x serves 24 columns with 3 multiply-adds of 16 lanes. (With whole vectors
+// of columns and 32-bit broadcasts there are as many loads as multiply-adds, and 24 columns waste a
+// quarter of the lanes.) One lane, the scalar path: a step is one unit. Every block of
+// kFeatureBlock features of a stream starts at a step of its own and is padded with zeros.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,9 @@ struct PackedPhiLayout {
   MHC_INLINE constexpr int64_t padded() const { return vectors * per_vector; }
   // 32-bit words of one step.
   MHC_INLINE constexpr int64_t step_words() const { return vectors * parts * lanes; }
-  MHC_INLINE constexpr int64_t steps(int64_t features) const { return ceil_div(features, step_units * unit); }
+  MHC_INLINE constexpr int64_t steps(int64_t features) const {
+    return ceil_div(features, step_units * unit);
+  }
   MHC_INLINE constexpr int64_t stream_steps(int64_t embedding) const {
     const int64_t rest = embedding % kFeatureBlock;
     return (embedding / kFeatureBlock) * steps(kFeatureBlock) + steps(rest);
@@ -45,7 +48,8 @@ struct PackedPhiLayout {
 // What packing needs besides: a folded chunk of a column, the weight's and the words.
 inline constexpr int64_t kPackScratchFloats = 3 * 64;
 
-constexpr PackedPhiLayout make_packed_phi_layout(int64_t columns, int64_t lanes, bool dot, bool split) {
+constexpr PackedPhiLayout make_packed_phi_layout(int64_t columns, int64_t lanes, bool dot,
+                                                 bool split) {
   PackedPhiLayout p;
   p.columns = columns;
   p.lanes = lanes;

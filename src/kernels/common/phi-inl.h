@@ -1,5 +1,6 @@
 #pragma once
-// phi_eff = phi * norm_weight in f32, rows of one parameter at a time, for packing and for the backward.
+// phi_eff = phi * norm_weight in f32, rows of one parameter at a time, for packing and for the
+// backward.
 
 #include "base/dtype.h"
 #include "base/tensor.h"

@@ -1,21 +1,24 @@
-// q[t,c] = sum_k phi[c,k] x[t,k] in broadcast form: a register tile of kRows tokens by up to kVectors vectors of phi
-// (packed_phi.h); x is broadcast from L1, two units at a time, and phi comes as one stream in order of use.
+// q[t,c] = sum_k phi[c,k] x[t,k] in broadcast form: a register tile of kRows tokens by up to
+// kVectors vectors of phi (packed_phi.h); x is broadcast from L1, two units at a time, and phi
+// comes as one stream in order of use.
 //
-// Plan, per step (two units of x) and tile of R = 8 tokens at m = 24 on 16 lanes: 3 vectors of phi loaded, 8 broadcasts, 24
-// multiply-adds; 192 B of phi per 24 multiply-adds (12 cycles at two a cycle) comes from L2, asked for kPhiAhead steps
-// before. R = 1/2/4/8 was measured at 13.8/7.1/4.4/3.9 us per token elsewhere: the tile is what matters.
+// Plan, per step (two units of x) and tile of R = 8 tokens at m = 24 on 16 lanes: 3 vectors of phi
+// loaded, 8 broadcasts, 24 multiply-adds; 192 B of phi per 24 multiply-adds (12 cycles at two a
+// cycle) comes from L2, asked for kPhiAhead steps before. R = 1/2/4/8 was measured
+// at 13.8/7.1/4.4/3.9 us per token elsewhere: the tile is what matters.
 //
-// Every token's sum is one chain per block of kFeatureBlock features and lane, and block sums are added in ascending
-// order, whatever R is: a token's bits do not depend on its neighbours. Compiled once per ISA behind a base/simd header.
+// Every token's sum is one chain per block of kFeatureBlock features and lane, and block sums are
+// added in ascending order, whatever R is: a token's bits do not depend on its neighbours. Compiled
+// once per ISA behind a base/simd header.
 
 #include "kernels/common/count.h"
 #include "kernels/common/packed_phi.h"
 
 namespace mhc::MHC_ISA {
 
-inline constexpr bool kPairs = VF::kLanes > 1;           // a step is two units, adjacent in a vector
-inline constexpr int64_t kPhiAhead = 8;                    // steps
-inline constexpr int kMaxVectors = 3;                      // 8 x 3 sums fit 32 registers, 4 x 3 fit 16
+inline constexpr bool kPairs = VF::kLanes > 1;  // a step is two units, adjacent in a vector
+inline constexpr int64_t kPhiAhead = 8;         // steps
+inline constexpr int kMaxVectors = 3;           // 8 x 3 sums fit 32 registers, 4 x 3 fit 16
 
 // One unit is a feature: x was widened to f32 before.
 struct FmaUnit {
@@ -23,21 +26,28 @@ struct FmaUnit {
   static constexpr int64_t kFeatures = 1;
   static constexpr int64_t kParts = 1;
   using Phi = VF;
-  MHC_INLINE static Phi load_phi(const uint32_t* p) { return load(reinterpret_cast<const float*>(p)); }
+  MHC_INLINE static Phi load_phi(const uint32_t* p) {
+    return load(reinterpret_cast<const float*>(p));
+  }
   MHC_INLINE static Phi step(const Word* x) { return kPairs ? broadcast_pair(x) : broadcast(x); }
   MHC_INLINE static VF add(VF sum, Phi phi, Phi x) { return fma(phi, x, sum); }
 };
 
 #if MHC_ISA_HAS_DOT
-// One unit is a pair of bf16 features, read where they lie. kParts 2: phi as hi + lo, good to 2^-18.
+// One unit is a pair of bf16 features, read where they lie. kParts 2: phi as hi + lo, good to
+// 2^-18.
 template <int64_t kPhiParts>
 struct DotUnit {
   using Word = uint32_t;
   static constexpr int64_t kFeatures = 2;
   static constexpr int64_t kParts = kPhiParts;
   using Phi = VP;
-  MHC_INLINE static Phi load_phi(const uint32_t* p) { return load_pairs(reinterpret_cast<const BF16*>(p)); }
-  MHC_INLINE static Phi step(const Word* x) { return broadcast_dot_quad(reinterpret_cast<const BF16*>(x)); }
+  MHC_INLINE static Phi load_phi(const uint32_t* p) {
+    return load_pairs(reinterpret_cast<const BF16*>(p));
+  }
+  MHC_INLINE static Phi step(const Word* x) {
+    return broadcast_dot_quad(reinterpret_cast<const BF16*>(x));
+  }
   MHC_INLINE static VF add(VF sum, Phi phi, Phi x) { return dot(sum, phi, x); }
 };
 #endif
@@ -50,8 +60,9 @@ struct Ahead {
 
 // totals[r * stride + column] += block sum, for kRows tokens and kVectors vectors of phi.
 template <class Unit, int kRows, int kVectors>
-MHC_INLINE void project_tile(const typename Unit::Word* const* x, int64_t steps, const uint32_t* phi,
-                             int64_t step_words, const Ahead* ahead, float* totals, int64_t stride) {
+MHC_INLINE void project_tile(const typename Unit::Word* const* x, int64_t steps,
+                             const uint32_t* phi, int64_t step_words, const Ahead* ahead,
+                             float* totals, int64_t stride) {
   constexpr int64_t kL = VF::kLanes;
   constexpr int64_t kP = Unit::kParts;
   constexpr int64_t kStep = kPairs ? 2 : 1;
@@ -87,14 +98,16 @@ MHC_INLINE void project_tile(const typename Unit::Word* const* x, int64_t steps,
 
 // All columns of kRows tokens, in groups of vectors that the registers hold.
 template <class Unit, int kRows>
-inline void project_columns(const PackedPhiLayout& layout, const typename Unit::Word* const* x, int64_t steps,
-                            const uint32_t* phi, const Ahead& ahead, float* totals, int64_t stride) {
+inline void project_columns(const PackedPhiLayout& layout, const typename Unit::Word* const* x,
+                            int64_t steps, const uint32_t* phi, const Ahead& ahead, float* totals,
+                            int64_t stride) {
   const int64_t words = layout.step_words();
   int64_t v = 0;
   const auto run = [&](auto count) {
     constexpr int kVectors = decltype(count)::value;
     project_tile<Unit, kRows, kVectors>(x, steps, phi + v * Unit::kParts * VF::kLanes, words,
-                                        v == 0 ? &ahead : nullptr, totals + v * layout.per_vector, stride);
+                                        v == 0 ? &ahead : nullptr, totals + v * layout.per_vector,
+                                        stride);
     v += kVectors;
   };
   while (v < layout.vectors) {

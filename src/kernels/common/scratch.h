@@ -1,5 +1,6 @@
 #pragma once
-// Cutting a caller's workspace into aligned pieces. The same code counts the bytes (base null) and hands them out.
+// Cutting a caller's workspace into aligned pieces. The same code counts the bytes (base null) and
+// hands them out.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +12,14 @@ namespace mhc {
 class ScratchCutter {
  public:
   explicit ScratchCutter(void* base)
-      : start_((reinterpret_cast<uintptr_t>(base) + kAlignment - 1) & ~(kAlignment - 1)), address_(start_) {}
+      : start_((reinterpret_cast<uintptr_t>(base) + kAlignment - 1) & ~(kAlignment - 1)),
+        address_(start_) {}
 
   template <class T>
   T* take(int64_t count) {
     T* piece = reinterpret_cast<T*>(address_);
-    address_ += static_cast<uintptr_t>(round_up(count * static_cast<int64_t>(sizeof(T)), kAlignment));
+    address_ +=
+        static_cast<uintptr_t>(round_up(count * static_cast<int64_t>(sizeof(T)), kAlignment));
     return piece;
   }
 

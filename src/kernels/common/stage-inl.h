@@ -1,14 +1,16 @@
-// A block of one token's features as the projection's units, and the block's part of the sum of squares.
-// Compiled once per ISA behind a base/simd header and project-inl.h.
+// A block of one token's features as the projection's units, and the block's part of the sum of
+// squares. Compiled once per ISA behind a base/simd header and project-inl.h.
 
 namespace mhc::MHC_ISA {
 
-// Words of one staged row: a block, padding to whole steps, and a cache line so that rows do not share L1 sets.
+// Words of one staged row: a block, padding to whole steps, and a cache line so that rows do not
+// share L1 sets.
 inline constexpr int64_t kStageWords = kFeatureBlock + 16;
 
 // Widened to f32, with zeros up to a whole step. Returns where the units lie.
 template <class T>
-MHC_INLINE const float* stage(FmaUnit, const T* x, int64_t count, float* buffer, float* sum_squares) {
+MHC_INLINE const float* stage(FmaUnit, const T* x, int64_t count, float* buffer,
+                              float* sum_squares) {
   constexpr int64_t kL = VF::kLanes;
   VF a = zero();
   VF b = zero();
@@ -33,8 +35,8 @@ MHC_INLINE const float* stage(FmaUnit, const T* x, int64_t count, float* buffer,
 }
 
 #if MHC_ISA_HAS_DOT
-// Read in place, unless the block ends inside a step: then copied and padded, so that nothing behind the row
-// enters a product (0 * NaN is NaN).
+// Read in place, unless the block ends inside a step: then copied and padded, so that nothing
+// behind the row enters a product (0 * NaN is NaN).
 template <int64_t kParts>
 MHC_INLINE const uint32_t* stage(DotUnit<kParts>, const BF16* x, int64_t count, uint32_t* buffer,
                                  float* sum_squares) {

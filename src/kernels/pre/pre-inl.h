@@ -1,13 +1,14 @@
 // One visit of x per tile of tokens. Compiled once per ISA behind a base/simd header.
 //
-// Plan: a tile of 8 to 32 tokens (n * D * 2 bytes each: 24 KiB at n = 4, D = 3072, bf16) is projected block by block, so
-// that a block of phi (48 KiB at m = 24) serves the whole tile; the gates then run one token per lane; the collapse
-// finds the tile in L2. x comes from memory once: (n + 1) D elements move per token, nothing else of that size.
+// Plan: a tile of 8 to 32 tokens (n * D * 2 bytes each: 24 KiB at n = 4, D = 3072, bf16) is
+// projected block by block, so that a block of phi (48 KiB at m = 24) serves the whole tile; the
+// gates then run one token per lane; the collapse finds the tile in L2. x comes from memory once:
+// (n + 1) D elements move per token, nothing else of that size.
 
 #include "kernels/common/collapse_row-inl.h"
 #include "kernels/common/gates_calls-inl.h"
-#include "kernels/common/phi-inl.h"
 #include "kernels/common/pack-inl.h"
+#include "kernels/common/phi-inl.h"
 #include "kernels/common/project-inl.h"
 #include "kernels/common/stage-inl.h"
 #include "kernels/pre/pre_plan.h"
@@ -45,7 +46,8 @@ MHC_INLINE const T* block_of(const PrePlan& plan, int64_t t, int64_t block) {
   return plan.args->x.at<const T>(t, block / per_stream, block % per_stream * kFeatureBlock);
 }
 
-// A run of tokens whose block is being added to their totals; `next` begins the run and block that follow.
+// A run of tokens whose block is being added to their totals; `next` begins the run and block that
+// follow.
 struct TileRun {
   int64_t t;
   int64_t count;
@@ -55,8 +57,8 @@ struct TileRun {
 };
 
 template <class T, class Unit, int kRows>
-MHC_INLINE void project_rows(const PrePlan& plan, const TileRun& run, uint32_t* words, float* totals,
-                             float* sum_squares) {
+MHC_INLINE void project_rows(const PrePlan& plan, const TileRun& run, uint32_t* words,
+                             float* totals, float* sum_squares) {
   using Word = typename Unit::Word;
   const int64_t embedding = plan.dims.embedding;
   const int64_t per_stream = ceil_div(embedding, kFeatureBlock);
@@ -77,12 +79,13 @@ MHC_INLINE void project_rows(const PrePlan& plan, const TileRun& run, uint32_t* 
         block_of<T>(plan, t < last ? t : last, within ? run.block : run.next_block));
   }
   project_columns<Unit, kRows>(plan.layout, x, plan.layout.steps(count),
-                               plan.phi + plan.layout.block_offset(embedding, i, in_stream), ahead, totals,
-                               plan.layout.padded());
+                               plan.phi + plan.layout.block_offset(embedding, i, in_stream), ahead,
+                               totals, plan.layout.padded());
 }
 
 template <class T, class Unit>
-MHC_INLINE void project_block(const PrePlan& plan, TileRun run, uint32_t* words, float* totals, float* sum_squares) {
+MHC_INLINE void project_block(const PrePlan& plan, TileRun run, uint32_t* words, float* totals,
+                              float* sum_squares) {
   const auto step = [&](auto rows) {
     project_rows<T, Unit, decltype(rows)::value>(plan, run, words, totals, sum_squares);
     run.t += decltype(rows)::value;
@@ -139,15 +142,17 @@ MHC_INLINE void finish_tile(const PrePlan& plan, int64_t t, int64_t count, const
     const int64_t lanes = count - r < VF::kLanes ? count - r : VF::kLanes;
     float* h_pre = args.h_pre.present() ? args.h_pre.at<float>(t + r) : s.h_pre + r * n;
     const GateRows rows{rows_of(args.z, t + r), rows_of(args.inv_rms, t + r),
-                        collapse || args.h_pre.present() ? h_pre : nullptr, rows_of(args.h_post, t + r),
-                        rows_of(args.h_res, t + r)};
-    gates_forward(plan.gates, lanes, s.totals + r * padded, padded, s.sum_squares + r, rows, s.gates);
+                        collapse || args.h_pre.present() ? h_pre : nullptr,
+                        rows_of(args.h_post, t + r), rows_of(args.h_res, t + r)};
+    gates_forward(plan.gates, lanes, s.totals + r * padded, padded, s.sum_squares + r, rows,
+                  s.gates);
     if (!collapse) continue;
     for (int64_t l = 0; l < lanes; ++l) {
       float h[kMaxStreams];
       for (int64_t i = 0; i < n; ++i) {
         h[i] = h_pre[l * n + i];
-        if (args.spec.h_pre_precision == GatePrecision::kActivation) h[i] = to_float(from_float<T>(h[i]));
+        if (args.spec.h_pre_precision == GatePrecision::kActivation)
+          h[i] = to_float(from_float<T>(h[i]));
       }
       collapse_row(args.x.at<const T>(t + r + l), args.x.stride[1], n, h, plan.dims.embedding,
                    args.layer_input.at<T>(t + r + l));
@@ -200,17 +205,17 @@ void pre_finish(const PrePlan& plan, int64_t begin, int64_t end, float* scratch)
   }
 }
 
-inline void pre_pack(const PackedPhiLayout& layout, const Params& params, bool round, const Dims& dims,
-                     int64_t block, float* scratch, uint32_t* packed) {
+inline void pre_pack(const PackedPhiLayout& layout, const Params& params, bool round,
+                     const Dims& dims, int64_t block, float* scratch, uint32_t* packed) {
   const int64_t per_stream = ceil_div(dims.embedding, kFeatureBlock);
-  pack_phi_block(layout, params, round, dims.embedding, dims.streams, block / per_stream, block % per_stream,
-                 scratch, packed);
+  pack_phi_block(layout, params, round, dims.embedding, dims.streams, block / per_stream,
+                 block % per_stream, scratch, packed);
 }
 
 template <class T>
 constexpr PreKernel pre_kernel(Isa isa, bool dot, const char* name) {
-  return {isa,           DTypeOf<T>::value, dot, name, VF::kLanes, pre_pack, pre_tokens<T>, pre_partials<T>,
-          pre_finish<T>};
+  return {isa,           DTypeOf<T>::value, dot,          name, VF::kLanes, pre_pack,
+          pre_tokens<T>, pre_partials<T>,   pre_finish<T>};
 }
 
 }  // namespace mhc::MHC_ISA

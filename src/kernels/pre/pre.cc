@@ -60,14 +60,19 @@ PackedPhiLayout layout_of(const PreKernel& kernel, const Spec& spec, const GateL
 }
 
 PackedHeader header_of(const PreKernel& kernel, const PackedPhiLayout& layout, const Dims& dims) {
-  return {kPackedMagic,   static_cast<int32_t>(kernel.isa), layout.columns, dims.streams, dims.embedding,
-          layout.unit, layout.parts};
+  return {kPackedMagic,   static_cast<int32_t>(kernel.isa),
+          layout.columns, dims.streams,
+          dims.embedding, layout.unit,
+          layout.parts};
 }
 
-int64_t block_count(const Dims& dims) { return dims.streams * ceil_div(dims.embedding, kFeatureBlock); }
+int64_t block_count(const Dims& dims) {
+  return dims.streams * ceil_div(dims.embedding, kFeatureBlock);
+}
 
 bool splits_features(const Dims& dims, int32_t workers) {
-  return dims.tokens <= kMaxSplitTokens && ceil_div(dims.tokens, 8) < workers && block_count(dims) > 1;
+  return dims.tokens <= kMaxSplitTokens && ceil_div(dims.tokens, 8) < workers &&
+         block_count(dims) > 1;
 }
 
 int64_t tile_tokens(const Dims& dims, DType dtype, const Runtime& runtime) {
@@ -79,7 +84,8 @@ int64_t tile_tokens(const Dims& dims, DType dtype, const Runtime& runtime) {
   return std::clamp<int64_t>(std::min(fitting, shared), 8, 64);
 }
 
-// The workspace of one call. Every piece but the partial sums is independent of T; those are of kMaxSplitTokens.
+// The workspace of one call. Every piece but the partial sums is independent of T; those are of
+// kMaxSplitTokens.
 struct PreWorkspace {
   float* gate_params;
   uint32_t* packed;
@@ -94,29 +100,32 @@ struct PreWorkspace {
     ScratchCutter cut(base);
     gate_params = cut.take<float>(kMaxGroups + gates.coefficients());
     packed = cut.take<uint32_t>(layout.words(dims.streams, dims.embedding));
-    partials = cut.take<float>(
-        splits_features(dims, workers) ? block_count(dims) * dims.tokens * (layout.padded() + 1) : 0);
-    scratch_floats = round_up(
-        pre_scratch_floats(layout, gates, spec.manifold, spec.manifold_options, tile), 16);
+    partials = cut.take<float>(splits_features(dims, workers)
+                                   ? block_count(dims) * dims.tokens * (layout.padded() + 1)
+                                   : 0);
+    scratch_floats =
+        round_up(pre_scratch_floats(layout, gates, spec.manifold, spec.manifold_options, tile), 16);
     scratch = cut.take<float>(scratch_floats * workers);
     bytes = cut.bytes();
   }
 };
 
-void pack_all(const PreKernel& kernel, const Spec& spec, const Params& params, const PackedPhiLayout& layout,
-              const Dims& dims, uint32_t* packed, float* scratch, int64_t scratch_floats,
-              const Runtime& runtime) {
+void pack_all(const PreKernel& kernel, const Spec& spec, const Params& params,
+              const PackedPhiLayout& layout, const Dims& dims, uint32_t* packed, float* scratch,
+              int64_t scratch_floats, const Runtime& runtime) {
   const bool round = spec.phi_precision == Precision::kBFloat16;
   runtime.executor.run(block_count(dims), [&](int64_t block, int32_t worker) {
     kernel.pack(layout, params, round, dims, block, scratch + worker * scratch_floats, packed);
   });
 }
 
-void run_tokens(const PreKernel& kernel, const PrePlan& plan, float* scratch, int64_t scratch_floats,
-                const Runtime& runtime) {
-  // A task is a whole number of tiles; three tasks per worker even out what the machine does besides.
+void run_tokens(const PreKernel& kernel, const PrePlan& plan, float* scratch,
+                int64_t scratch_floats, const Runtime& runtime) {
+  // A task is a whole number of tiles; three tasks per worker even out what the machine does
+  // besides.
   const int64_t tiles = ceil_div(plan.dims.tokens, plan.tile_tokens);
-  const int64_t per_task = std::clamp<int64_t>(tiles / (3 * runtime.executor.workers()), 1, 4) * plan.tile_tokens;
+  const int64_t per_task =
+      std::clamp<int64_t>(tiles / (3 * runtime.executor.workers()), 1, 4) * plan.tile_tokens;
   const auto run = plan.partials == nullptr ? kernel.tokens : kernel.finish;
   runtime.executor.run(ceil_div(plan.dims.tokens, per_task), [&](int64_t task, int32_t worker) {
     run(plan, task * per_task, std::min(plan.dims.tokens, (task + 1) * per_task),
@@ -129,8 +138,8 @@ void run_tokens(const PreKernel& kernel, const PrePlan& plan, float* scratch, in
 int64_t pre_scratch_floats(const PackedPhiLayout& layout, const GateLayout& gates, int32_t manifold,
                            const ManifoldOptions& options, int64_t tile_tokens) {
   constexpr int64_t kStaged = 8 * (kFeatureBlock + 16);
-  const int64_t tile = kStaged + round_up(tile_tokens * layout.padded(), 16) + round_up(tile_tokens, 16) +
-                       round_up(tile_tokens * gates.streams, 16) +
+  const int64_t tile = kStaged + round_up(tile_tokens * layout.padded(), 16) +
+                       round_up(tile_tokens, 16) + round_up(tile_tokens * gates.streams, 16) +
                        gate_scratch_vectors(gates, manifold, options) * layout.lanes;
   return std::max(tile, kPackScratchFloats);
 }
@@ -153,18 +162,21 @@ size_t packed_phi_bytes(const Spec& spec, GateKind kind, int64_t embedding, DTyp
   return static_cast<size_t>(4 * (kHeaderWords + layout.words(spec.streams, embedding))) + 64;
 }
 
-Status pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t embedding, DType activation,
-                void* packed, size_t packed_bytes, const Runtime& runtime) {
-  MHC_RETURN_IF_ERROR(check_pack_phi(spec, kind, params, embedding, activation, packed, packed_bytes, runtime));
+Status pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t embedding,
+                DType activation, void* packed, size_t packed_bytes, const Runtime& runtime) {
+  MHC_RETURN_IF_ERROR(
+      check_pack_phi(spec, kind, params, embedding, activation, packed, packed_bytes, runtime));
   if (activation == DType::kF64) return {};
   const PreKernel& kernel = choose_kernel(pre_kernels(), activation, runtime);
   const GateLayout gates = gate_layout(spec, kind);
   const PackedPhiLayout layout = layout_of(kernel, spec, gates);
   const Dims dims{0, spec.streams, embedding};
   ScratchCutter cut(packed);
-  *reinterpret_cast<PackedHeader*>(cut.take<uint32_t>(kHeaderWords)) = header_of(kernel, layout, dims);
+  *reinterpret_cast<PackedHeader*>(cut.take<uint32_t>(kHeaderWords)) =
+      header_of(kernel, layout, dims);
   uint32_t* words = cut.take<uint32_t>(layout.words(spec.streams, embedding));
-  alignas(64) float scratch[kPackScratchFloats];  // there is no workspace here; the caller packs alone
+  alignas(
+      64) float scratch[kPackScratchFloats];  // there is no workspace here; the caller packs alone
   Runtime serial = runtime;
   serial.executor = serial_executor();
   pack_all(kernel, spec, params, layout, dims, words, scratch, 0, serial);
@@ -190,33 +202,37 @@ Status pre(const PreArgs& args, const Runtime& runtime) {
   plan.layout = layout_of(kernel, args.spec, gates);
   plan.tile_tokens = tile_tokens(dims, args.x.dtype, runtime);
   plan.blocks = block_count(dims);
-  const PreWorkspace space(args.workspace.data, kernel, args.spec, gates, dims, plan.tile_tokens, workers);
+  const PreWorkspace space(args.workspace.data, kernel, args.spec, gates, dims, plan.tile_tokens,
+                           workers);
   if (args.workspace.bytes < space.bytes || args.workspace.data == nullptr) {
-    return Status::error(StatusCode::kInvalidArgument, "%s: workspace: expected at least %zu bytes, got %zu%s",
-                         args.operation, space.bytes, args.workspace.bytes,
+    return Status::error(StatusCode::kInvalidArgument,
+                         "%s: workspace: expected at least %zu bytes, got %zu%s", args.operation,
+                         space.bytes, args.workspace.bytes,
                          args.workspace.data == nullptr ? " (null)" : "");
   }
-  plan.gates = make_gate_params(args.spec, args.kind, dims.embedding, args.params.alpha, args.params.bias,
-                                space.gate_params);
+  plan.gates = make_gate_params(args.spec, args.kind, dims.embedding, args.params.alpha,
+                                args.params.bias, space.gate_params);
   if (args.packed_phi != nullptr) {
     ScratchCutter cut(const_cast<void*>(args.packed_phi));
     const auto* header = reinterpret_cast<const PackedHeader*>(cut.take<uint32_t>(kHeaderWords));
     const PackedHeader wanted = header_of(kernel, plan.layout, dims);
-    if (args.packed_phi_bytes < packed_phi_bytes(args.spec, args.kind, dims.embedding, args.x.dtype, runtime) ||
+    if (args.packed_phi_bytes <
+            packed_phi_bytes(args.spec, args.kind, dims.embedding, args.x.dtype, runtime) ||
         std::memcmp(header, &wanted, sizeof(wanted)) != 0) {
-      return Status::error(StatusCode::kInvalidArgument,
-                           "%s: packed_phi: expected %zu bytes packed for kernel %s with n=%lld, D=%lld, m=%lld, got "
-                           "%zu bytes packed for something else",
-                           args.operation,
-                           packed_phi_bytes(args.spec, args.kind, dims.embedding, args.x.dtype, runtime),
-                           kernel.name, static_cast<long long>(dims.streams),
-                           static_cast<long long>(dims.embedding), static_cast<long long>(plan.layout.columns),
-                           args.packed_phi_bytes);
+      return Status::error(
+          StatusCode::kInvalidArgument,
+          "%s: packed_phi: expected %zu bytes packed for kernel %s with n=%lld, D=%lld, m=%lld, "
+          "got "
+          "%zu bytes packed for something else",
+          args.operation,
+          packed_phi_bytes(args.spec, args.kind, dims.embedding, args.x.dtype, runtime),
+          kernel.name, static_cast<long long>(dims.streams), static_cast<long long>(dims.embedding),
+          static_cast<long long>(plan.layout.columns), args.packed_phi_bytes);
     }
     plan.phi = cut.take<uint32_t>(0);
   } else {
-    pack_all(kernel, args.spec, args.params, plan.layout, dims, space.packed, space.scratch, space.scratch_floats,
-             runtime);
+    pack_all(kernel, args.spec, args.params, plan.layout, dims, space.packed, space.scratch,
+             space.scratch_floats, runtime);
     plan.phi = space.packed;
   }
 

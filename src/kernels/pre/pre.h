@@ -1,13 +1,12 @@
 #pragma once
 // One visit of x: project, sum of squares, gates, manifold, collapse.
 //
-//   q[t,c]      = sum_{i,d} phi_eff[c,i,d] x[t,i,d]        phi_eff = phi * norm_weight, folded in f32
-//   ss[t]       = sum_{i,d} x[t,i,d]^2
-//   z, inv_rms, h_pre, h_post, h_res                       see kernels/coefficients
-//   layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]
+//   q[t,c]      = sum_{i,d} phi_eff[c,i,d] x[t,i,d]        phi_eff = phi * norm_weight, folded in
+//   f32 ss[t]       = sum_{i,d} x[t,i,d]^2 z, inv_rms, h_pre, h_post, h_res see
+//   kernels/coefficients layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]
 //
-// The same kernel serves `coefficients` (no layer_input), `project_partial` (q and sum_squares asked for,
-// nothing else) and `head` (kind kHead: n coefficients, one alpha).
+// The same kernel serves `coefficients` (no layer_input), `project_partial` (q and sum_squares
+// asked for, nothing else) and `head` (kind kHead: n coefficients, one alpha).
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +26,8 @@ struct PreArgs {
   GateKind kind = GateKind::kSite;
   Tensor x;       // [T, n, D] A: bf16, f16, f32 or f64; D contiguous, strides of T and n free
   Params params;  // alpha and bias absent when only q and sum_squares are asked for
-  // phi packed by pack_phi for the same spec, kind, n, D, A and runtime; phi and norm_weight are then not read.
+  // phi packed by pack_phi for the same spec, kind, n, D, A and runtime; phi and norm_weight are
+  // then not read.
   const void* packed_phi = nullptr;
   size_t packed_phi_bytes = 0;
 
@@ -59,7 +59,8 @@ Status pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t e
                 DType activation, void* packed, size_t packed_bytes, const Runtime& runtime);
 
 Status check_pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t embedding,
-                      DType activation, const void* packed, size_t packed_bytes, const Runtime& runtime);
+                      DType activation, const void* packed, size_t packed_bytes,
+                      const Runtime& runtime);
 
 // x read once (the collapse finds it in cache), layer_input and what is saved written once.
 Cost pre_cost(const Spec& spec, GateKind kind, const Dims& dims, DType activation, Isa isa);

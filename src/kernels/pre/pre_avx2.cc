@@ -1,5 +1,4 @@
 #include "base/simd/avx2.h"
-
 #include "kernels/pre/pre-inl.h"
 
 namespace mhc::avx2 {

@@ -1,5 +1,4 @@
 #include "base/simd/avx512.h"
-
 #include "kernels/pre/pre-inl.h"
 
 namespace mhc::avx512 {

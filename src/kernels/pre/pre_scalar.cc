@@ -1,5 +1,4 @@
 #include "base/simd/scalar.h"
-
 #include "kernels/pre/pre-inl.h"
 
 namespace mhc::scalar {

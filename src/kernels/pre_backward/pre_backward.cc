@@ -45,8 +45,8 @@ constexpr int64_t kBuiltinTaskFeatures = 128;
 // d_x of at least this size bypasses the caches when it is not written over g.
 constexpr int64_t kBuiltinStreamBytes = int64_t{4} << 20;
 
-// With few features there are few panels to share out; token blocks then go to groups with accumulators of their own.
-// A function of the shape alone: it decides the order of the sums.
+// With few features there are few panels to share out; token blocks then go to groups with
+// accumulators of their own. A function of the shape alone: it decides the order of the sums.
 int64_t group_count(const Dims& dims) {
   const int64_t chunks = ceil_div(dims.embedding, kBuiltinTaskFeatures);
   const int64_t blocks = ceil_div(dims.tokens, kTokenBlock);
@@ -59,13 +59,15 @@ Tuning tuning_of(const Dims& dims, DType dtype, const Runtime& runtime) {
 }
 
 int64_t wave_tokens(const Dims& dims, const Tuning& tuning) {
-  const int64_t wanted = tuning.backward_wave_tokens > 0 ? tuning.backward_wave_tokens : kBuiltinWaveTokens;
-  const int64_t wave = std::clamp<int64_t>(round_up(wanted, kTokenBlock), kTokenBlock, kMaxWaveTokens);
+  const int64_t wanted =
+      tuning.backward_wave_tokens > 0 ? tuning.backward_wave_tokens : kBuiltinWaveTokens;
+  const int64_t wave =
+      std::clamp<int64_t>(round_up(wanted, kTokenBlock), kTokenBlock, kMaxWaveTokens);
   return std::min(wave, round_up(dims.tokens, kTokenBlock));
 }
 
-// Panels of one task of the second phase: a token's lines of x, g and du are then read 256 bytes at a time. Fewer where
-// phi and x of that many panels would leave a cache of this size.
+// Panels of one task of the second phase: a token's lines of x, g and du are then read 256 bytes at
+// a time. Fewer where phi and x of that many panels would leave a cache of this size.
 int64_t task_panels(const GateLayout& gates, const Tuning& tuning) {
   constexpr int64_t kCacheFloats = 1 << 17;
   const int64_t features =
@@ -74,7 +76,8 @@ int64_t task_panels(const GateLayout& gates, const Tuning& tuning) {
   return std::clamp<int64_t>(std::min(features / kPanel, fitting), 1, 64);
 }
 
-// The workspace of one call. The accumulators are the only large piece: at most 16 * n * 128 * m floats or n * D * m.
+// The workspace of one call. The accumulators are the only large piece: at most 16 * n * 128 * m
+// floats or n * D * m.
 struct BackwardWorkspace {
   float* gate_params;
   float* d_q;
@@ -90,8 +93,9 @@ struct BackwardWorkspace {
   int64_t scratch_floats;
   size_t bytes;
 
-  BackwardWorkspace(void* base, const PreBackwardKernel& kernel, const Spec& spec, const GateLayout& gates,
-                    const Dims& dims, const Tuning& tuning, int32_t workers) {
+  BackwardWorkspace(void* base, const PreBackwardKernel& kernel, const Spec& spec,
+                    const GateLayout& gates, const Dims& dims, const Tuning& tuning,
+                    int32_t workers) {
     const int64_t wave = wave_tokens(dims, tuning);
     const int64_t n = dims.streams;
     const int64_t m = gates.coefficients();
@@ -106,26 +110,30 @@ struct BackwardWorkspace {
     coefficient_pairs = cut.take<uint32_t>(dot ? wave * ceil_div(m, 2) : 0);
     token_pairs = cut.take<uint32_t>(dot ? wave / 2 * m : 0);
     totals = cut.take<double>(m + kMaxGroups);
-    accumulators = cut.take<float>(group_count(dims) * ceil_div(dims.embedding, kPanel) * n * m * kPanel);
-    scratch_floats = round_up(std::max(gate_scratch_floats(gates, spec, kernel.lanes),
-                                       panel_scratch_floats(gates, dot, task_panels(gates, tuning))),
-                              16);
+    accumulators =
+        cut.take<float>(group_count(dims) * ceil_div(dims.embedding, kPanel) * n * m * kPanel);
+    scratch_floats =
+        round_up(std::max(gate_scratch_floats(gates, spec, kernel.lanes),
+                          panel_scratch_floats(gates, dot, task_panels(gates, tuning))),
+                 16);
     scratch = cut.take<float>(scratch_floats * workers);
     bytes = cut.bytes();
   }
 };
 
-// Adds the wave's partial sums of d_bias and d_alpha in ascending order; in double, as there are few of them.
+// Adds the wave's partial sums of d_bias and d_alpha in ascending order; in double, as there are
+// few of them.
 void add_sums(const PreBackwardPlan& plan, int64_t lanes, double* totals) {
   const int64_t width = plan.gates.coefficients + kMaxGroups;
   const int64_t rows = ceil_div(plan.wave_end - plan.wave_begin, lanes);
   for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t c = 0; c < width; ++c) totals[c] += static_cast<double>(plan.sums[row * width + c]);
+    for (int64_t c = 0; c < width; ++c)
+      totals[c] += static_cast<double>(plan.sums[row * width + c]);
   }
 }
 
-void run_wave(const PreBackwardKernel& kernel, const PreBackwardPlan& plan, const BackwardWorkspace& space,
-              int64_t panels_per_task, const Runtime& runtime) {
+void run_wave(const PreBackwardKernel& kernel, const PreBackwardPlan& plan,
+              const BackwardWorkspace& space, int64_t panels_per_task, const Runtime& runtime) {
   const int64_t tile = 16;  // a multiple of every kernel's lanes
   const int64_t tokens = plan.wave_end - plan.wave_begin;
   runtime.executor.run(ceil_div(tokens, tile), [&](int64_t task, int32_t worker) {
@@ -149,7 +157,8 @@ bool streams_d_x(const PreBackwardArgs& args, const Dims& dims, const Tuning& tu
   const int64_t line = 64;
   const int64_t size = size_of(args.d_x.dtype);
   const bool aligned = reinterpret_cast<uintptr_t>(args.d_x.data) % line == 0 &&
-                       args.d_x.stride[0] * size % line == 0 && args.d_x.stride[1] * size % line == 0;
+                       args.d_x.stride[0] * size % line == 0 &&
+                       args.d_x.stride[1] * size % line == 0;
   const int64_t least = tuning.stream_bytes >= 0 ? tuning.stream_bytes : kBuiltinStreamBytes;
   return !in_place && aligned && dims.tokens * dims.flat() * size >= least;
 }
@@ -163,12 +172,13 @@ int64_t gate_scratch_floats(const GateLayout& layout, const Spec& spec, int64_t 
 
 int64_t panel_scratch_floats(const GateLayout& layout, bool dot, int64_t panels) {
   constexpr int64_t kMaxTileRows = 8;
-  const int64_t shared = kPanel * (kMaxTileRows * (layout.streams + 1) + (dot ? kTokenBlock / 2 : 0));
+  const int64_t shared =
+      kPanel * (kMaxTileRows * (layout.streams + 1) + (dot ? kTokenBlock / 2 : 0));
   return shared + panels * panel_own_floats(layout, dot);
 }
 
-size_t pre_backward_workspace_bytes(const Spec& spec, GateKind kind, const Dims& dims, DType activation,
-                                    const Runtime& runtime) {
+size_t pre_backward_workspace_bytes(const Spec& spec, GateKind kind, const Dims& dims,
+                                    DType activation, const Runtime& runtime) {
   if (activation == DType::kF64 || dims.tokens == 0) return 0;
   const PreBackwardKernel& kernel = choose_kernel(pre_backward_kernels(), activation, runtime);
   return BackwardWorkspace(nullptr, kernel, spec, gate_layout(spec, kind), dims,
@@ -180,7 +190,9 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   MHC_RETURN_IF_ERROR(check(args));
   const Dims dims{args.x.shape[0], args.x.shape[1], args.x.shape[2]};
   if (args.x.dtype == DType::kF64 || dims.tokens == 0) {
-    pre_backward_reference(args, runtime.executor);  // without tokens: the parameters' gradients are zero, or what they were
+    pre_backward_reference(
+        args,
+        runtime.executor);  // without tokens: the parameters' gradients are zero, or what they were
     count_call("pre_backward_reference_f64");
     return {};
   }
@@ -191,8 +203,9 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   const BackwardWorkspace space(args.workspace.data, kernel, args.spec, gates, dims, tuning,
                                 runtime.executor.workers());
   if (args.workspace.bytes < space.bytes || args.workspace.data == nullptr) {
-    return Status::error(StatusCode::kInvalidArgument, "%s: workspace: expected at least %zu bytes, got %zu%s",
-                         args.operation, space.bytes, args.workspace.bytes,
+    return Status::error(StatusCode::kInvalidArgument,
+                         "%s: workspace: expected at least %zu bytes, got %zu%s", args.operation,
+                         space.bytes, args.workspace.bytes,
                          args.workspace.data == nullptr ? " (null)" : "");
   }
 
@@ -235,16 +248,19 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   return {};
 }
 
-Cost pre_backward_cost(const Spec& spec, GateKind kind, const Dims& dims, DType activation, Isa isa) {
+Cost pre_backward_cost(const Spec& spec, GateKind kind, const Dims& dims, DType activation,
+                       Isa isa) {
   const double t = static_cast<double>(dims.tokens);
   const double k = static_cast<double>(dims.flat());
   const double n = static_cast<double>(dims.streams);
   const double m = static_cast<double>(gate_layout(spec, kind).coefficients());
   const double size = static_cast<double>(size_of(activation));
   Cost cost;
-  cost.bytes_read = t * (size * (2 * k + static_cast<double>(dims.embedding)) + 4 * (m + 1 + n + n * n));
+  cost.bytes_read =
+      t * (size * (2 * k + static_cast<double>(dims.embedding)) + 4 * (m + 1 + n + n * n));
   cost.bytes_written = t * k * size;
-  // Per feature and stream: d_x and d_phi through phi 2 m each, mix 2 n, du, norm and d_h_pre 2 each.
+  // Per feature and stream: d_x and d_phi through phi 2 m each, mix 2 n, du, norm and d_h_pre 2
+  // each.
   const bool dot = isa == Isa::kAvx512Bf16 && spec.gradient_precision == Precision::kBFloat16;
   const double parts = spec.phi_precision == Precision::kFloat32 ? 2 : 1;
   cost.flops_bf16_dot = dot ? t * k * m * 2 * (1 + parts) : 0;

@@ -1,16 +1,19 @@
 #pragma once
-// Given du = d_layer_input, the cotangents of the gates, and g = d_x_next un-mixed (lazy) or d_x_post (eager):
+// Given du = d_layer_input, the cotangents of the gates, and g = d_x_next un-mixed (lazy) or
+// d_x_post (eager):
 //
 //   d_h_pre[t,i] = d_h_pre given + sum_d x[t,i,d] du[t,d]
 //   dz, dq       = the gates' backward (kernels/coefficients)
 //   d_x[t,i,d]   = sum_j h_res[t,i,j] g[t,j,d]  (or d_x_post[t,i,d])  + h_pre[t,i] du[t,d]
 //                + sum_c dq[t,c] phi_eff[c,i,d] - (inv_rms^2 / K) (sum_c dz[t,c] z[t,c]) x[t,i,d]
 //   d_phi_eff[c,i,d] = sum_t dq[t,c] x[t,i,d];  d_phi = d_phi_eff * norm_weight
-//   d_norm_weight[i,d] = sum_c d_phi_eff[c,i,d] phi[c,i,d];  d_bias = sum_t d_logit;  d_alpha = sum_t d_logit z
+//   d_norm_weight[i,d] = sum_c d_phi_eff[c,i,d] phi[c,i,d];  d_bias = sum_t d_logit;  d_alpha =
+//   sum_t d_logit z
 //
-// The four terms of d_x are added in f32 and rounded once. Also the backward of `coefficients` (no du, no g), of
-// `project_partial` (d_q and d_sum_squares given in place of the gates) and of `head`.
-// gradient_precision bfloat16 rounds dq once and uses that value in both d_x terms and in d_phi.
+// The four terms of d_x are added in f32 and rounded once. Also the backward of `coefficients` (no
+// du, no g), of `project_partial` (d_q and d_sum_squares given in place of the gates) and of
+// `head`. gradient_precision bfloat16 rounds dq once and uses that value in both d_x terms and in
+// d_phi.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +31,8 @@ struct PreBackwardArgs {
   const char* operation = "pre_backward";  // for messages
   Spec spec;
   GateKind kind = GateKind::kSite;
-  Tensor x;                  // [T, n, D] A; D contiguous
-  Params params;             // as in forward; norm_weight is folded here too
+  Tensor x;                     // [T, n, D] A; D contiguous
+  Params params;                // as in forward; norm_weight is folded here too
   int64_t embedding_total = 0;  // D of all shards, for K; 0 means x's own
 
   // What forward saved; both absent in project_partial's backward.
@@ -52,7 +55,8 @@ struct PreBackwardArgs {
   Tensor d_alpha;        // [3] or [1]
   Tensor d_bias;         // [m]
   Tensor d_norm_weight;  // [n, D]
-  bool accumulate = false;  // parameter gradients are added to what is there; they must then be f32 (f64)
+  bool accumulate =
+      false;  // parameter gradients are added to what is there; they must then be f32 (f64)
 
   Workspace workspace;  // pre_backward_workspace_bytes
 };
@@ -65,7 +69,9 @@ void pre_backward_reference(const PreBackwardArgs& args);
 size_t pre_backward_workspace_bytes(const Spec& spec, GateKind kind, const Dims& dims,
                                     DType activation, const Runtime& runtime);
 
-// Lazy schedule, all gradients: x, g and du read once, d_x and the parameter gradients written once.
-Cost pre_backward_cost(const Spec& spec, GateKind kind, const Dims& dims, DType activation, Isa isa);
+// Lazy schedule, all gradients: x, g and du read once, d_x and the parameter gradients written
+// once.
+Cost pre_backward_cost(const Spec& spec, GateKind kind, const Dims& dims, DType activation,
+                       Isa isa);
 
 }  // namespace mhc

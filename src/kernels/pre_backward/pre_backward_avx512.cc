@@ -1,5 +1,4 @@
 #include "base/simd/avx512.h"
-
 #include "kernels/pre_backward/pre_backward-inl.h"
 
 namespace mhc::avx512 {

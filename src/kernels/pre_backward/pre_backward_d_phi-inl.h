@@ -27,8 +27,8 @@ MHC_INLINE void d_phi_tile(const float* d_q, int64_t m, const float* x, int64_t 
   }
 }
 
-inline void d_phi_block(const PreBackwardPlan& plan, int64_t block, int64_t end, bool first, const PanelScratch& s,
-                        float* accumulators) {
+inline void d_phi_block(const PreBackwardPlan& plan, int64_t block, int64_t end, bool first,
+                        const PanelScratch& s, float* accumulators) {
   const int64_t m = plan.gates.coefficients;
   const float* d_q = plan.d_q + (block - plan.wave_begin) * m;
   for (int64_t i = 0; i < plan.dims.streams; ++i) {
@@ -44,7 +44,8 @@ inline void d_phi_block(const PreBackwardPlan& plan, int64_t block, int64_t end,
         if (plan.dot) {
 #if MHC_ISA_HAS_DOT
           const uint32_t* pairs = plan.token_pairs + (block - plan.wave_begin) / 2 * m + c;
-          d_phi_tile_dot<kColumns>(pairs, m, s.x_pairs, ceil_div(end - block, 2), first, rows + c * kPanel);
+          d_phi_tile_dot<kColumns>(pairs, m, s.x_pairs, ceil_div(end - block, 2), first,
+                                   rows + c * kPanel);
 #endif
         } else {
           d_phi_tile<kColumns>(d_q + c, m, x, end - block, first, rows + c * kPanel);

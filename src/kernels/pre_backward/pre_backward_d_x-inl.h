@@ -1,12 +1,14 @@
 #pragma once
-// d_x of a block of tokens in one panel: its four terms in f32, rounded once. Compiled once per ISA.
+// d_x of a block of tokens in one panel: its four terms in f32, rounded once. Compiled once per
+// ISA.
 
 #include "kernels/pre_backward/pre_backward_tile-inl.h"
 
 namespace mhc::MHC_ISA {
 
-// The terms of d_x besides those through phi and the norm. The usual call, both of lazy and reads on a whole panel, is
-// compiled for itself (kUsual), and again with the usual number of streams as a constant (kStreams > 0).
+// The terms of d_x besides those through phi and the norm. The usual call, both of lazy and reads
+// on a whole panel, is compiled for itself (kUsual), and again with the usual number of streams as
+// a constant (kStreams > 0).
 template <bool kUsual, int kStreams>
 struct Terms {
   static constexpr bool kWhole = kUsual;
@@ -23,22 +25,25 @@ struct Terms {
 
 // Widens the panel's lines of tokens [t, t + kRows).
 template <class T, class Term, int kRows>
-MHC_INLINE void widen_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, const PanelScratch& s) {
+MHC_INLINE void widen_tile(const PreBackwardPlan& plan, int64_t t, int64_t block,
+                           const PanelScratch& s) {
   const PreBackwardArgs& args = *plan.args;
   const Term term(plan);
-  const auto widen = [&](const Tensor& tensor, int64_t i, int64_t stride, float* out, int64_t out_stride) {
+  const auto widen = [&](const Tensor& tensor, int64_t i, int64_t stride, float* out,
+                         int64_t out_stride) {
     const T* p = tensor.at<const T>(t) + i * stride + s.first;
     widen_lines<Term::kWhole, kRows>(p, tensor.stride[0], s.count, out, out_stride);
   };
   if (term.reads) widen(args.d_layer_input, 0, 0, s.du, kPanel);
   for (int64_t i = 0; i < term.n; ++i) {
     widen(args.x, i, args.x.stride[1], s.x + (i * kTokenBlock + t - block) * kPanel, kPanel);
-    if (term.lazy) widen(args.d_x_next, i, args.d_x_next.stride[1], s.g + i * kPanel, term.n * kPanel);
+    if (term.lazy)
+      widen(args.d_x_next, i, args.d_x_next.stride[1], s.g + i * kPanel, term.n * kPanel);
   }
 }
 
-// Lines of one stream of later tokens, asked for one at a time between multiply-adds: asked for together they would
-// wait for each other in the processor's few fill buffers.
+// Lines of one stream of later tokens, asked for one at a time between multiply-adds: asked for
+// together they would wait for each other in the processor's few fill buffers.
 struct LinesAhead {
   const char* first[2] = {nullptr, nullptr};  // of x and of g
   int64_t stride[2] = {0, 0};                 // bytes from token to token
@@ -49,7 +54,8 @@ struct LinesAhead {
 };
 
 template <class T, class Term>
-MHC_INLINE LinesAhead lines_ahead(const PreBackwardPlan& plan, int64_t t, int64_t i, int64_t feature, int64_t rows) {
+MHC_INLINE LinesAhead lines_ahead(const PreBackwardPlan& plan, int64_t t, int64_t i,
+                                  int64_t feature, int64_t rows) {
   const Tensor& x = plan.args->x;
   const Tensor& g = Term(plan).lazy ? plan.args->d_x_next : x;
   const int64_t later = t + kAhead + rows <= plan.wave_end ? t + kAhead : t;
@@ -78,10 +84,12 @@ MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, const
 
 // The four terms of d_x for tokens [t, t + kRows), all streams, added in f32 and rounded once.
 template <class T, class Term, int kRows>
-MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, const PanelScratch& panel) {
+MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block,
+                         const PanelScratch& panel) {
   const PreBackwardArgs& args = *plan.args;
   constexpr int64_t kL = VF::kLanes;
-  const PanelScratch s = panel;  // copies: the stores below could otherwise be to what these point to
+  const PanelScratch s =
+      panel;  // copies: the stores below could otherwise be to what these point to
   const Term term(plan);
   const int64_t n = term.n;
   const int64_t m = plan.gates.coefficients;
@@ -100,8 +108,9 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, 
       VF sum[kRows][2];
       if (plan.dot) {
 #if MHC_ISA_HAS_DOT
-        through_phi_dot<kRows>(plan.coefficient_pairs + row * plan.pairs(), plan.pairs(), s.phi_parts,
-                               s.phi_pairs + i * s.phi_parts * plan.pairs() * kPanel, sum);
+        through_phi_dot<kRows>(plan.coefficient_pairs + row * plan.pairs(), plan.pairs(),
+                               s.phi_parts, s.phi_pairs + i * s.phi_parts * plan.pairs() * kPanel,
+                               sum);
 #endif
       } else {
         through_phi<kRows>(d_q, m, s.phi + i * m * kPanel + k, ahead, sum);
@@ -138,14 +147,15 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block, 
 
 // Whatever the terms are and however much of the panel there is.
 template <class T, int kRows>
-[[gnu::noinline]] void d_x_tile_any(const PreBackwardPlan& plan, int64_t t, int64_t block, const PanelScratch& s) {
+[[gnu::noinline]] void d_x_tile_any(const PreBackwardPlan& plan, int64_t t, int64_t block,
+                                    const PanelScratch& s) {
   d_x_tile<T, Terms<false, 0>, kRows>(plan, t, block, s);
 }
 
 // All panels of a task, tile after tile of tokens.
 template <class T, class Term>
-[[gnu::noinline]] void d_x_block(const PreBackwardPlan& plan, int64_t block, int64_t end, int64_t first, int64_t last,
-                                 float* scratch) {
+[[gnu::noinline]] void d_x_block(const PreBackwardPlan& plan, int64_t block, int64_t end,
+                                 int64_t first, int64_t last, float* scratch) {
   int64_t t = block;
   for (; t + kTileRows <= end; t += kTileRows) {
     for (int64_t p = first; p < last; ++p) {
@@ -160,14 +170,15 @@ template <class T, class Term>
     }
   }
   for (; t < end; ++t) {
-    for (int64_t p = first; p < last; ++p) d_x_tile_any<T, 1>(plan, t, block, PanelScratch(plan, p, first, scratch));
+    for (int64_t p = first; p < last; ++p)
+      d_x_tile_any<T, 1>(plan, t, block, PanelScratch(plan, p, first, scratch));
   }
 }
 
 // d_x of a block, or only x widened where d_x is not asked for.
 template <class T>
-MHC_INLINE void d_x_any(const PreBackwardPlan& plan, int64_t block, int64_t end, int64_t first, int64_t last,
-                        float* scratch) {
+MHC_INLINE void d_x_any(const PreBackwardPlan& plan, int64_t block, int64_t end, int64_t first,
+                        int64_t last, float* scratch) {
   const PreBackwardArgs& args = *plan.args;
   if (!args.d_x.present()) {
     for (int64_t t = block; t < end; ++t) {

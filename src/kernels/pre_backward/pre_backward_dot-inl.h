@@ -1,11 +1,13 @@
 #pragma once
-// gradient_precision bfloat16 on the bf16 dot unit: both products of the second phase with d_q rounded once. Included by
-// pre_backward_tile-inl.h; empty where the ISA has no such unit.
+// gradient_precision bfloat16 on the bf16 dot unit: both products of the second phase with d_q
+// rounded once. Included by pre_backward_tile-inl.h; empty where the ISA has no such unit.
 //
-//   d_x    pairs of coefficients: d_q (c, c+1) of a token against phi (c, c+1); phi in bf16, or hi + lo at f32 grade
-//   d_phi  pairs of tokens: d_q (t, t+1) of a coefficient against x (t, t+1), exact in bf16
+//   d_x    pairs of coefficients: d_q (c, c+1) of a token against phi (c, c+1); phi in bf16, or hi
+//   + lo at f32 grade d_phi  pairs of tokens: d_q (t, t+1) of a coefficient against x (t, t+1),
+//   exact in bf16
 //
-// The dot unit does two multiply-adds where FMA does one (Zen 4): 1/2 of the time for d_phi and for d_x with phi in bf16.
+// The dot unit does two multiply-adds where FMA does one (Zen 4): 1/2 of the time for d_phi and for
+// d_x with phi in bf16.
 
 namespace mhc::MHC_ISA {
 
@@ -28,8 +30,8 @@ MHC_INLINE void pair_phi(const float* phi, int64_t m, int64_t pairs, int64_t par
 }
 
 template <int kRows>
-MHC_INLINE void through_phi_dot(const uint32_t* d_q, int64_t pairs, int64_t parts, const uint32_t* phi,
-                                VF (&sum)[kRows][2]) {
+MHC_INLINE void through_phi_dot(const uint32_t* d_q, int64_t pairs, int64_t parts,
+                                const uint32_t* phi, VF (&sum)[kRows][2]) {
   MHC_UNROLL for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = zero();
   for (int64_t part = 0; part < parts; ++part) {
     for (int64_t p = 0; p < pairs; ++p, phi += kPanel) {
@@ -56,8 +58,8 @@ MHC_INLINE void pair_x(const float* x, int64_t tokens, uint32_t* out) {
 }
 
 template <int kColumns>
-MHC_INLINE void d_phi_tile_dot(const uint32_t* d_q, int64_t m, const uint32_t* x, int64_t token_pairs, bool first,
-                               float* accumulators) {
+MHC_INLINE void d_phi_tile_dot(const uint32_t* d_q, int64_t m, const uint32_t* x,
+                               int64_t token_pairs, bool first, float* accumulators) {
   VF sum[kColumns][2];
   MHC_UNROLL for (int j = 0; j < kColumns; ++j) sum[j][0] = sum[j][1] = zero();
   for (int64_t t = 0; t < token_pairs; ++t, d_q += m, x += kPanel) {

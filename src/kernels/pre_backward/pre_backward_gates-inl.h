@@ -1,5 +1,6 @@
-// First phase of pre_backward: from x, du and the gates' cotangents to what the second phase multiplies by. Reads
-// (n + 1) D elements per token and leaves x in cache for the second phase. Compiled once per ISA.
+// First phase of pre_backward: from x, du and the gates' cotangents to what the second phase
+// multiplies by. Reads (n + 1) D elements per token and leaves x in cache for the second phase.
+// Compiled once per ISA.
 
 #include "kernels/common/gates_calls-inl.h"
 #include "kernels/pre_backward/pre_backward_plan.h"
@@ -8,7 +9,8 @@ namespace mhc::MHC_ISA {
 
 // sums[i] += sum_d x[i][d] du[d], block by block of kFeatureBlock features.
 template <class T, int kStreams>
-MHC_INLINE void dot_streams(const T* x, int64_t stream_stride, const T* du, int64_t embedding, float* sums) {
+MHC_INLINE void dot_streams(const T* x, int64_t stream_stride, const T* du, int64_t embedding,
+                            float* sums) {
   constexpr int64_t kL = VF::kLanes;
   for (int64_t first = 0; first < embedding; first += kFeatureBlock) {
     const int64_t end = first + kFeatureBlock < embedding ? first + kFeatureBlock : embedding;
@@ -17,7 +19,8 @@ MHC_INLINE void dot_streams(const T* x, int64_t stream_stride, const T* du, int6
     int64_t d = first;
     for (; d + kL <= end; d += kL) {
       const VF u = load(du + d);
-      MHC_UNROLL for (int i = 0; i < kStreams; ++i) s[i] = fma(load(x + i * stream_stride + d), u, s[i]);
+      MHC_UNROLL for (int i = 0; i < kStreams; ++i) s[i] =
+          fma(load(x + i * stream_stride + d), u, s[i]);
     }
     if (d < end) {
       const VF u = load(du + d, end - d);
@@ -56,7 +59,7 @@ MHC_INLINE float sum_of_squares(const PreBackwardPlan& plan, int64_t t) {
 
 MHC_INLINE void round_rows(DType dtype, int64_t count, float* rows) {
   for (int64_t k = 0; k < count; ++k) {
-    rows[k] = dtype == DType::kBF16 ? to_float(to_bf16(rows[k]))
+    rows[k] = dtype == DType::kBF16  ? to_float(to_bf16(rows[k]))
               : dtype == DType::kF16 ? to_float(to_f16(rows[k]))
                                      : rows[k];
   }
@@ -78,7 +81,8 @@ MHC_INLINE void given_cotangents(const PreBackwardPlan& plan, int64_t t, int64_t
 
 // Two rounded values in a word; the upper halves of the floats are the bf16.
 MHC_INLINE uint32_t bf16_pair(float even, float odd) {
-  return __builtin_bit_cast(uint32_t, even) >> 16 | (__builtin_bit_cast(uint32_t, odd) & 0xffff0000u);
+  return __builtin_bit_cast(uint32_t, even) >> 16 |
+         (__builtin_bit_cast(uint32_t, odd) & 0xffff0000u);
 }
 
 // The rounded d_q of tokens [t, t + count) as pairs, for the dot unit; t - wave_begin is even.
@@ -88,10 +92,12 @@ MHC_INLINE void pair_up(const PreBackwardPlan& plan, int64_t t, int64_t count) {
   for (int64_t r = 0; r < count; ++r) {
     const float* d_q = plan.d_q + (row + r) * m;
     uint32_t* pairs = plan.coefficient_pairs + (row + r) * plan.pairs();
-    for (int64_t c = 0; c < m; c += 2) pairs[c / 2] = bf16_pair(d_q[c], c + 1 < m ? d_q[c + 1] : 0.0f);
+    for (int64_t c = 0; c < m; c += 2)
+      pairs[c / 2] = bf16_pair(d_q[c], c + 1 < m ? d_q[c + 1] : 0.0f);
     if (r % 2 != 0) continue;
     uint32_t* tokens = plan.token_pairs + (row + r) / 2 * m;
-    for (int64_t c = 0; c < m; ++c) tokens[c] = bf16_pair(d_q[c], r + 1 < count ? d_q[m + c] : 0.0f);
+    for (int64_t c = 0; c < m; ++c)
+      tokens[c] = bf16_pair(d_q[c], r + 1 < count ? d_q[m + c] : 0.0f);
   }
 }
 
@@ -105,7 +111,7 @@ void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, flo
   const int64_t n = plan.dims.streams;
   const int64_t m = plan.gates.coefficients;
   const bool given = !args.z.present();
-  float* d_h_pre = scratch;                              // [kLanes][n]
+  float* d_h_pre = scratch;                                 // [kLanes][n]
   float* sum_squares = d_h_pre + VF::kLanes * kMaxStreams;  // [kLanes], rounded up to 16
   float* work = sum_squares + round_up(VF::kLanes, 16);
   for (int64_t t = begin; t < end; t += VF::kLanes) {
@@ -120,20 +126,17 @@ void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, flo
       float* sums = d_h_pre + r * n;
       for (int64_t i = 0; i < n; ++i) sums[i] = 0.0f;
       if (args.d_layer_input.present()) {
-        dot_all_streams(args.x.at<const T>(t + r), args.x.stride[1], n, args.d_layer_input.at<const T>(t + r),
-                        plan.dims.embedding, sums);
+        dot_all_streams(args.x.at<const T>(t + r), args.x.stride[1], n,
+                        args.d_layer_input.at<const T>(t + r), plan.dims.embedding, sums);
       }
       if (args.d_h_pre.present()) {
         for (int64_t i = 0; i < n; ++i) sums[i] += args.d_h_pre.at<float>(t + r)[i];
       }
       if (plan.gates.norm_outside) sum_squares[r] = sum_of_squares<T>(plan, t + r);
     }
-    const GateCotangents in{args.z.at<const float>(t),
-                            args.inv_rms.at<const float>(t),
-                            sum_squares,
-                            d_h_pre,
-                            rows_or_null(args.d_h_post, t),
-                            rows_or_null(args.d_h_res, t)};
+    const GateCotangents in{
+        args.z.at<const float>(t),      args.inv_rms.at<const float>(t), sum_squares, d_h_pre,
+        rows_or_null(args.d_h_post, t), rows_or_null(args.d_h_res, t)};
     const bool mixes = args.d_x.present() && args.d_x_next.present();
     float* sums = plan.need_sums ? plan.sums + row / VF::kLanes * (m + kMaxGroups) : nullptr;
     const GateGradients out{plan.d_q + row * m,

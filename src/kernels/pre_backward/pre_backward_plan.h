@@ -1,5 +1,6 @@
 #pragma once
-// Between the driver (pre_backward.cc) and the ISA files: one call, prepared, and the table of kernels.
+// Between the driver (pre_backward.cc) and the ISA files: one call, prepared, and the table of
+// kernels.
 
 #include <cstdint>
 #include <span>
@@ -10,7 +11,8 @@
 
 namespace mhc {
 
-// Features of one panel: a cache line of bf16, two 16-lane vectors of f32. Part of the layout of the accumulators.
+// Features of one panel: a cache line of bf16, two 16-lane vectors of f32. Part of the layout of
+// the accumulators.
 inline constexpr int64_t kPanel = 32;
 
 struct PreBackwardPlan {
@@ -20,9 +22,10 @@ struct PreBackwardPlan {
   bool need_d_phi = false;  // d_phi or d_norm_weight
   bool need_sums = false;   // d_alpha or d_bias
   bool stream = false;      // write d_x around the caches
-  bool dot = false;         // gradient_precision bfloat16 on the dot unit: the pairs below are filled
-  int64_t groups = 1;       // of token blocks with accumulators of their own; block b belongs to b % groups
-  int64_t wave_begin = 0;   // tokens of the wave; a multiple of kTokenBlock
+  bool dot = false;  // gradient_precision bfloat16 on the dot unit: the pairs below are filled
+  int64_t groups =
+      1;  // of token blocks with accumulators of their own; block b belongs to b % groups
+  int64_t wave_begin = 0;  // tokens of the wave; a multiple of kTokenBlock
   int64_t wave_end = 0;
 
   // What the first phase leaves to the second, rows of the wave's tokens.
@@ -32,7 +35,8 @@ struct PreBackwardPlan {
   float* h_res = nullptr;  // [wave][n][n], likewise
   float* sums = nullptr;   // [wave / lanes][m + kMaxGroups]: d_bias, then d_alpha
 
-  // d_q as pairs of bf16: of two coefficients of a token, [wave][pairs()], and of two tokens, [wave / 2][m].
+  // d_q as pairs of bf16: of two coefficients of a token, [wave][pairs()], and of two tokens, [wave
+  // / 2][m].
   uint32_t* coefficient_pairs = nullptr;
   uint32_t* token_pairs = nullptr;
 
@@ -52,11 +56,13 @@ struct PreBackwardKernel {
   const char* name;
   int64_t lanes;
   bool has_dot;
-  // First phase, tokens [begin, end) of the wave; begin is a multiple of lanes. scratch: gate_scratch_floats.
+  // First phase, tokens [begin, end) of the wave; begin is a multiple of lanes. scratch:
+  // gate_scratch_floats.
   void (*gates)(const PreBackwardPlan& plan, int64_t begin, int64_t end, float* scratch);
-  // Second phase: d_x and d_phi_eff of panels [first, last) for the wave's blocks of one group. scratch:
-  // panel_scratch_floats.
-  void (*panels)(const PreBackwardPlan& plan, int64_t group, int64_t first, int64_t last, float* scratch);
+  // Second phase: d_x and d_phi_eff of panels [first, last) for the wave's blocks of one group.
+  // scratch: panel_scratch_floats.
+  void (*panels)(const PreBackwardPlan& plan, int64_t group, int64_t first, int64_t last,
+                 float* scratch);
   // At the end: the groups' sums of one panel, in order, to d_phi and d_norm_weight.
   void (*reduce)(const PreBackwardPlan& plan, int64_t panel, float* scratch);
 };

@@ -1,5 +1,7 @@
-// End of pre_backward: the groups' sums of one panel, added in order, become d_phi and d_norm_weight.
-//   d_phi = d_phi_eff * norm_weight;   d_norm_weight = sum_c d_phi_eff * phi      (unrounded factors)
+// End of pre_backward: the groups' sums of one panel, added in order, become d_phi and
+// d_norm_weight.
+//   d_phi = d_phi_eff * norm_weight;   d_norm_weight = sum_c d_phi_eff * phi      (unrounded
+//   factors)
 
 #include "kernels/common/phi-inl.h"
 #include "kernels/pre_backward/pre_backward_plan.h"
@@ -7,7 +9,8 @@
 namespace mhc::MHC_ISA {
 
 // row[k] written to, or added to, elements [offset, offset + count) of a contiguous gradient.
-MHC_INLINE void put_row(const Tensor& gradient, bool accumulate, int64_t offset, int64_t count, const float* row) {
+MHC_INLINE void put_row(const Tensor& gradient, bool accumulate, int64_t offset, int64_t count,
+                        const float* row) {
   const auto put = [&](auto* p) {
     p += offset;
     for (int64_t k = 0; k < count; k += VF::kLanes) {

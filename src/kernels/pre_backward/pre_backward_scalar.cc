@@ -1,5 +1,4 @@
 #include "base/simd/scalar.h"
-
 #include "kernels/pre_backward/pre_backward-inl.h"
 
 namespace mhc::scalar {

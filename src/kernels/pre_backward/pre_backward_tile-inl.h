@@ -1,17 +1,18 @@
 #pragma once
-// One panel of the second phase: the worker's memory, and lines in and out of it. Compiled once per ISA.
+// One panel of the second phase: the worker's memory, and lines in and out of it. Compiled once per
+// ISA.
 
 #include "kernels/common/count.h"
 #include "kernels/common/phi-inl.h"
-#include "kernels/pre_backward/pre_backward_plan.h"
-
 #include "kernels/pre_backward/pre_backward_dot-inl.h"
+#include "kernels/pre_backward/pre_backward_plan.h"
 
 namespace mhc::MHC_ISA {
 
 inline constexpr int kTileRows = VF::kLanes >= 16 ? 8 : 4;  // divides kTokenBlock
 inline constexpr int kTileColumns = VF::kLanes >= 16 ? 12 : 6;
-inline constexpr int64_t kPair = 2 * VF::kLanes;  // features of a register tile; kPanel is a multiple
+inline constexpr int64_t kPair =
+    2 * VF::kLanes;  // features of a register tile; kPanel is a multiple
 inline constexpr int64_t kAhead = 2 * kTileRows;  // tokens: two tiles' time covers a memory access
 
 // One panel of a task: where it lies, and the worker's memory.
@@ -25,7 +26,8 @@ struct PanelScratch {
   float* x;             // [n][kTokenBlock][kPanel]
   uint32_t* phi_pairs;  // [n][parts][pairs][kPanel], where plan.dot
   int64_t phi_parts;
-  MHC_INLINE PanelScratch(const PreBackwardPlan& plan, int64_t panel, int64_t first_panel, float* scratch) {
+  MHC_INLINE PanelScratch(const PreBackwardPlan& plan, int64_t panel, int64_t first_panel,
+                          float* scratch) {
     const int64_t n = plan.dims.streams;
     first = panel * kPanel;
     count = plan.dims.embedding - first < kPanel ? plan.dims.embedding - first : kPanel;
@@ -40,7 +42,8 @@ struct PanelScratch {
   }
 };
 
-// kPair elements at p + offset, those at or past count being zero. kWhole: the caller knows that all exist.
+// kPair elements at p + offset, those at or past count being zero. kWhole: the caller knows that
+// all exist.
 template <bool kWhole, class T>
 MHC_INLINE void load_two(const T* p, int64_t offset, int64_t count, VF* lo, VF* hi) {
   constexpr int64_t kL = VF::kLanes;
@@ -95,9 +98,11 @@ MHC_INLINE void fold_panel(const PreBackwardPlan& plan, const PanelScratch& s) {
   }
 }
 
-// Lines of kRows tokens, `stride` elements apart, widened to rows `out_stride` floats apart, zeros past count.
+// Lines of kRows tokens, `stride` elements apart, widened to rows `out_stride` floats apart, zeros
+// past count.
 template <bool kWhole, int kRows, class T>
-MHC_INLINE void widen_lines(const T* p, int64_t stride, int64_t count, float* out, int64_t out_stride) {
+MHC_INLINE void widen_lines(const T* p, int64_t stride, int64_t count, float* out,
+                            int64_t out_stride) {
   MHC_UNROLL for (int r = 0; r < kRows; ++r, p += stride, out += out_stride) {
     for (int64_t k = 0; k < kPanel; k += kPair) {
       VF lo, hi;
