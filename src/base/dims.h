@@ -18,8 +18,9 @@ struct Dims {
   constexpr bool operator==(const Dims&) const = default;
 };
 
-// The sum over K features is a sum of partial sums over blocks of kFeatureBlock features of one stream,
-// added in ascending order. The constant is part of the definition of a result: it may depend on nothing.
+// The sum over K features is a sum of partial sums over blocks of kFeatureBlock features of one
+// stream, added in ascending order. The constant is part of the definition of a result: it may
+// depend on nothing.
 inline constexpr int64_t kFeatureBlock = 512;
 
 // Sums over tokens (parameter gradients) are partial sums over kTokenBlock tokens, likewise.

@@ -1,7 +1,7 @@
 #pragma once
 // One floating-point mode for all kernels: round to nearest, exceptions masked, subnormals flushed.
-// Threads of different executors differ in it (frameworks' workers flush, Python's thread does not),
-// and the bf16 dot instruction always flushes; with one policy the bits depend on neither.
+// Threads of different executors differ in it (frameworks' workers flush, Python's thread does
+// not), and the bf16 dot instruction always flushes; with one policy the bits depend on neither.
 
 #include <cstdint>
 

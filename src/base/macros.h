@@ -1,6 +1,7 @@
 #pragma once
-// Forced inlining for everything that ISA files share with the rest: an out-of-line copy compiled with
-// AVX-512 flags could become the program's only one and crash an older processor. Holds at -O0 too.
+// Forced inlining for everything that ISA files share with the rest: an out-of-line copy compiled
+// with AVX-512 flags could become the program's only one and crash an older processor. Holds at -O0
+// too.
 
 #define MHC_INLINE [[gnu::always_inline]] inline
 

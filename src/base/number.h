@@ -1,7 +1,7 @@
 #pragma once
-// What a manifold's formulas ask of a number type, for plain floating-point types. The SIMD vectors of
-// base/simd, dual numbers and the error-tracking type bring functions of the same names in their own
-// namespaces, found by argument.
+// What a manifold's formulas ask of a number type, for plain floating-point types. The SIMD vectors
+// of base/simd, dual numbers and the error-tracking type bring functions of the same names in their
+// own namespaces, found by argument.
 
 #include <cmath>
 #include <cstdint>

@@ -35,8 +35,8 @@ struct Status {
 };
 
 // Returns from the enclosing function when the expression is not ok.
-#define MHC_RETURN_IF_ERROR(expression)                \
-  do {                                                 \
+#define MHC_RETURN_IF_ERROR(expression)                                      \
+  do {                                                                       \
     if (::mhc::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 

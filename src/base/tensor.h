@@ -54,8 +54,8 @@ struct Tensor {
 };
 
 // A contiguous tensor over caller memory. Unused extents are 0.
-MHC_INLINE constexpr Tensor make_tensor(void* data, DType dtype, int32_t rank, int64_t a, int64_t b = 0,
-                             int64_t c = 0) {
+MHC_INLINE constexpr Tensor make_tensor(void* data, DType dtype, int32_t rank, int64_t a,
+                                        int64_t b = 0, int64_t c = 0) {
   Tensor t{data, dtype, rank, {a, b, c}, {0, 0, 0}};
   int64_t stride = 1;
   for (int32_t i = rank - 1; i >= 0; --i) {

@@ -18,7 +18,8 @@ struct Identity {
 
   template <class V>
   MHC_INLINE static void forward(int64_t n, const ManifoldOptions&, const V* logits, V* h_res, V*) {
-    // There may be no logit to take the type of a constant from, so V must be default constructible.
+    // There may be no logit to take the type of a constant from, so V must be default
+    // constructible.
     (void)logits;
     for (int64_t k = 0; k < n * n; ++k) h_res[k] = constant(V{}, k % (n + 1) == 0 ? 1.0 : 0.0);
   }

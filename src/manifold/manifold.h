@@ -1,8 +1,10 @@
 #pragma once
-// What a residual manifold is: a map from L logits per token to the n x n matrix that mixes the streams.
+// What a residual manifold is: a map from L logits per token to the n x n matrix that mixes the
+// streams.
 //
-// One header per manifold in this folder; the build gathers them into manifold/list.h, and dispatch, the
-// command, Python, tests, benches and the table in docs/ follow from that list. A manifold is a struct:
+// One header per manifold in this folder; the build gathers them into manifold/list.h, and
+// dispatch, the command, Python, tests, benches and the table in docs/ follow from that list. A
+// manifold is a struct:
 //
 //   static constexpr int32_t id;              stable number, also in the C interface
 //   static constexpr const char* name;        command line, Python, docs
@@ -13,12 +15,14 @@
 //   static int64_t scratch_size(int64_t n, const ManifoldOptions&);      in V's
 //   static double marginal_tolerance(int64_t n, const ManifoldOptions&); how exactly sums are one
 //   template <class V> static void forward (n, options, const V* logits, V* h_res, V* scratch);
-//   template <class V> static void backward(n, options, const V* logits, const V* d_h_res, V* d_logits,
+//   template <class V> static void backward(n, options, const V* logits, const V* d_h_res, V*
+//   d_logits,
 //                                           V* scratch);
 //
-// Matrices are row-major; rows are whatever the spec's matrix_order says. V is double for the reference, a
-// SIMD vector whose lanes are tokens for the kernels, a dual number or an error-tracking number in tests;
-// it has + - * / and the functions of base/number.h. h_res, d_logits and scratch overlap nothing.
+// Matrices are row-major; rows are whatever the spec's matrix_order says. V is double for the
+// reference, a SIMD vector whose lanes are tokens for the kernels, a dual number or an
+// error-tracking number in tests; it has + - * / and the functions of base/number.h. h_res,
+// d_logits and scratch overlap nothing.
 
 #include <cstdint>
 
@@ -44,9 +48,10 @@ struct ManifoldOptions {
 template <class... Ms>
 struct TypeList {};
 
-// Gradient of the numerator and the denominator of y = c / (sum c + eps), without cancellation: with r the
-// cotangent at the largest y, sum y = 1 - eps/d turns (g - sum g y) into (q - sum q y + r eps/d), q = g - r.
-// The usual form loses every digit when one entry dominates. (docs/derivation.md)
+// Gradient of the numerator and the denominator of y = c / (sum c + eps), without cancellation:
+// with r the cotangent at the largest y, sum y = 1 - eps/d turns (g - sum g y) into (q - sum q y +
+// r eps/d), q = g - r. The usual form loses every digit when one entry dominates.
+// (docs/derivation.md)
 template <class V>
 struct StableStep {
   V largest, r;

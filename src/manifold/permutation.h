@@ -1,8 +1,9 @@
 #pragma once
-// Permutation mixture (mHC-lite, arXiv 2601.05732): a softmax mixture of all n! permutation matrices, doubly
-// stochastic by construction.
+// Permutation mixture (mHC-lite, arXiv 2601.05732): a softmax mixture of all n! permutation
+// matrices, doubly stochastic by construction.
 //
-//   w = softmax(logits),  h[i][j] = sum_p w[p] [perm_p(i) = j],  perms in lexicographic order, identity first
+//   w = softmax(logits),  h[i][j] = sum_p w[p] [perm_p(i) = j],  perms in lexicographic order,
+//   identity first
 //
 // h gathers n adds per permutation, not a dense product with the n! x n^2 matrix of zeros and ones.
 
@@ -13,7 +14,8 @@ namespace mhc {
 struct Permutation {
   static constexpr int32_t id = 1;
   static constexpr const char* name = "permutation";
-  static constexpr const char* summary = "softmax mixture of the n! permutation matrices (mHC-lite)";
+  static constexpr const char* summary =
+      "softmax mixture of the n! permutation matrices (mHC-lite)";
   static constexpr int64_t max_streams = 5;  // n! logits: 120 at n = 5, 720 at n = 6
   static constexpr Marginals marginals{true, true, true};
 
@@ -40,11 +42,11 @@ struct Permutation {
     });
   }
 
-  // d_w[p] = sum_i d_h[i][perm_p(i)]; then the softmax's derivative around its largest weight, so that a
-  // dominating permutation does not cancel the others' gradients (docs/derivation.md).
+  // d_w[p] = sum_i d_h[i][perm_p(i)]; then the softmax's derivative around its largest weight, so
+  // that a dominating permutation does not cancel the others' gradients (docs/derivation.md).
   template <class V>
-  MHC_INLINE static void backward(int64_t n, const ManifoldOptions&, const V* logits, const V* d_h_res,
-                                  V* d_logits, V* scratch) {
+  MHC_INLINE static void backward(int64_t n, const ManifoldOptions&, const V* logits,
+                                  const V* d_h_res, V* d_logits, V* scratch) {
     with_constant(n, [&](auto size) {
       constexpr int64_t kN = size.value;
       constexpr int64_t kCount = Table<kN>::kCount;
@@ -53,7 +55,8 @@ struct Permutation {
       softmax<kN>(logits, w);
       for (int64_t p = 0; p < kCount; ++p) {
         V sum = d_h_res[Table<kN>::kValue.image[p][0]];
-        for (int64_t i = 1; i < kN; ++i) sum = sum + d_h_res[i * kN + Table<kN>::kValue.image[p][i]];
+        for (int64_t i = 1; i < kN; ++i)
+          sum = sum + d_h_res[i * kN + Table<kN>::kValue.image[p][i]];
         q[p] = sum;
       }
       StableStep<V> step(w[0], q[0]);
@@ -101,11 +104,16 @@ struct Permutation {
   template <class F>
   MHC_INLINE static void with_constant(int64_t n, const F& f) {
     switch (n) {
-      case 1: return f(Constant<1>{});
-      case 2: return f(Constant<2>{});
-      case 3: return f(Constant<3>{});
-      case 4: return f(Constant<4>{});
-      default: return f(Constant<5>{});
+      case 1:
+        return f(Constant<1>{});
+      case 2:
+        return f(Constant<2>{});
+      case 3:
+        return f(Constant<3>{});
+      case 4:
+        return f(Constant<4>{});
+      default:
+        return f(Constant<5>{});
     }
   }
 

@@ -4,8 +4,9 @@
 //   c = softmax over j of each row i, then c += eps;  c /= (column sum over i) + eps
 //   repeat iterations - 1 times:  c /= (row sum over j) + eps;  c /= (column sum over i) + eps
 //
-// Each column sums to 1 - eps/d, d its last divisor; the rows are approximate. The backward is the exact
-// derivative of this truncated loop: the formulas of the limit are off by orders of magnitude on peaked logits.
+// Each column sums to 1 - eps/d, d its last divisor; the rows are approximate. The backward is the
+// exact derivative of this truncated loop: the formulas of the limit are off by orders of magnitude
+// on peaked logits.
 
 #include "manifold/manifold.h"
 
@@ -14,7 +15,8 @@ namespace mhc {
 struct Sinkhorn {
   static constexpr int32_t id = 0;
   static constexpr const char* name = "sinkhorn";
-  static constexpr const char* summary = "alternating row and column normalisation of a softmax (mHC)";
+  static constexpr const char* summary =
+      "alternating row and column normalisation of a softmax (mHC)";
   static constexpr int64_t max_streams = 16;
   static constexpr Marginals marginals{false, true, true};
 
@@ -35,8 +37,8 @@ struct Sinkhorn {
     iterate(n, o, h_res, scratch);
   }
 
-  // Walks the steps backwards. The states are not stored (20 iterations of 16 lanes would leave L1): each is
-  // got back from the next one by multiplying with the divisors, which are.
+  // Walks the steps backwards. The states are not stored (20 iterations of 16 lanes would leave
+  // L1): each is got back from the next one by multiplying with the divisors, which are.
   template <class V>
   MHC_INLINE static void backward(int64_t n, const ManifoldOptions& o, const V* logits,
                                   const V* d_h_res, V* d_logits, V* scratch) {
@@ -102,7 +104,8 @@ struct Sinkhorn {
     }
   }
 
-  // Given y = c / d in c and the cotangent of y in g: leaves the numerator in c and its cotangent in g.
+  // Given y = c / d in c and the cotangent of y in g: leaves the numerator in c and its cotangent
+  // in g.
   //   d_c = (q - sum q y + r eps/d) / d,  q = g - r,  r = g at the largest y
   template <class V>
   MHC_INLINE static void undo_step(int64_t n, int64_t stride, double eps, const V& d, V* c, V* g) {

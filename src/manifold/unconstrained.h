@@ -1,5 +1,6 @@
 #pragma once
-// Unconstrained (HC without its norms and tanh): h_res is the logits themselves, what mHC is compared with.
+// Unconstrained (HC without its norms and tanh): h_res is the logits themselves, what mHC is
+// compared with.
 
 #include "manifold/manifold.h"
 

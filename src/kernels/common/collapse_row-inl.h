@@ -1,3 +1,4 @@
+#pragma once
 // out[d] = sum_i h[i] x[i][d] for one token. Compiled once per ISA behind a base/simd header.
 
 namespace mhc::MHC_ISA {

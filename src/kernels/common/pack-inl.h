@@ -1,7 +1,9 @@
+#pragma once
 // Packs phi (packed_phi.h) block by block, column after column: a chunk of the output (6 KB at m =
 // 24) stays in L1. Compiled once per ISA behind a base/simd header and phi-inl.h.
 
 #include "kernels/common/packed_phi.h"
+#include "kernels/common/phi-inl.h"
 
 namespace mhc::MHC_ISA {
 

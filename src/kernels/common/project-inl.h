@@ -1,3 +1,4 @@
+#pragma once
 // q[t,c] = sum_k phi[c,k] x[t,k] in broadcast form: a register tile of kRows tokens by up to
 // kVectors vectors of phi (packed_phi.h); x is broadcast from L1, two units at a time, and phi
 // comes as one stream in order of use.

@@ -1,5 +1,8 @@
+#pragma once
 // A block of one token's features as the projection's units, and the block's part of the sum of
 // squares. Compiled once per ISA behind a base/simd header and project-inl.h.
+
+#include "kernels/common/project-inl.h"
 
 namespace mhc::MHC_ISA {
 

@@ -9,6 +9,8 @@
 // The dot unit does two multiply-adds where FMA does one (Zen 4): 1/2 of the time for d_phi and for
 // d_x with phi in bf16.
 
+#include "kernels/pre_backward/pre_backward_plan.h"
+
 namespace mhc::MHC_ISA {
 
 #if MHC_ISA_HAS_DOT
