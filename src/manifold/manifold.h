@@ -15,8 +15,7 @@
 //   static int64_t scratch_size(int64_t n, const ManifoldOptions&);      in V's
 //   static double marginal_tolerance(int64_t n, const ManifoldOptions&); how exactly sums are one
 //   template <class V> static void forward (n, options, const V* logits, V* h_res, V* scratch);
-//   template <class V> static void backward(n, options, const V* logits, const V* d_h_res, V*
-//   d_logits,
+//   template <class V> static void backward(n, options, const V* logits, const V* d_h_res,
 //                                           V* scratch);
 //
 // Matrices are row-major; rows are whatever the spec's matrix_order says. V is double for the

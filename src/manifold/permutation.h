@@ -2,8 +2,9 @@
 // Permutation mixture (mHC-lite, arXiv 2601.05732): a softmax mixture of all n! permutation
 // matrices, doubly stochastic by construction.
 //
-//   w = softmax(logits),  h[i][j] = sum_p w[p] [perm_p(i) = j],  perms in lexicographic order,
-//   identity first
+//   w = softmax(logits),  h[i][j] = sum_p w[p] [perm_p(i) = j]
+//
+// Permutations are in lexicographic order, the identity first.
 //
 // h gathers n adds per permutation, not a dense product with the n! x n^2 matrix of zeros and ones.
 

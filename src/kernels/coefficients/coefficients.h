@@ -8,8 +8,9 @@
 // Backward, s' = e/(1+e)^2 with e = exp(-|logit|):
 //
 //   d_logit = d_h_pre s' | d_h_post post_mult s' | M^T(d_h_res);   dz = alpha d_logit
-//   d_q = inv_rms dz;   d_ss = -(inv_rms^2 / 2K) sum_c dz z     (outside: -(inv_rms / (2 K rms))
-//   sum_c dz z) d_bias += d_logit;  d_alpha[group] += sum_c d_logit z
+//   d_q  = inv_rms dz
+//   d_ss = -(inv_rms^2 / 2K) sum_c dz z,  outside: -(inv_rms / (2 K rms)) sum_c dz z
+//   d_bias += d_logit;  d_alpha[group] += sum_c d_logit z
 //
 // gradient_precision bfloat16 rounds d_q once; d_ss is then of the rounded value.
 //

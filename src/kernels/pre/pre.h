@@ -1,9 +1,10 @@
 #pragma once
 // One visit of x: project, sum of squares, gates, manifold, collapse.
 //
-//   q[t,c]      = sum_{i,d} phi_eff[c,i,d] x[t,i,d]        phi_eff = phi * norm_weight, folded in
-//   f32 ss[t]       = sum_{i,d} x[t,i,d]^2 z, inv_rms, h_pre, h_post, h_res see
-//   kernels/coefficients layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]
+//   q[t,c]           = sum_{i,d} phi_eff[c,i,d] x[t,i,d]     phi_eff = phi * norm_weight, in f32
+//   ss[t]            = sum_{i,d} x[t,i,d]^2
+//   z, inv_rms, h_pre, h_post, h_res                         see kernels/coefficients
+//   layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]
 //
 // The same kernel serves `coefficients` (no layer_input), `project_partial` (q and sum_squares
 // asked for, nothing else) and `head` (kind kHead: n coefficients, one alpha).

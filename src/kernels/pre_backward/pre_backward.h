@@ -7,8 +7,8 @@
 //   d_x[t,i,d]   = sum_j h_res[t,i,j] g[t,j,d]  (or d_x_post[t,i,d])  + h_pre[t,i] du[t,d]
 //                + sum_c dq[t,c] phi_eff[c,i,d] - (inv_rms^2 / K) (sum_c dz[t,c] z[t,c]) x[t,i,d]
 //   d_phi_eff[c,i,d] = sum_t dq[t,c] x[t,i,d];  d_phi = d_phi_eff * norm_weight
-//   d_norm_weight[i,d] = sum_c d_phi_eff[c,i,d] phi[c,i,d];  d_bias = sum_t d_logit;  d_alpha =
-//   sum_t d_logit z
+//   d_norm_weight[i,d] = sum_c d_phi_eff[c,i,d] phi[c,i,d]
+//   d_bias = sum_t d_logit;  d_alpha = sum_t d_logit z
 //
 // The four terms of d_x are added in f32 and rounded once. Also the backward of `coefficients` (no
 // du, no g), of `project_partial` (d_q and d_sum_squares given in place of the gates) and of
@@ -55,8 +55,8 @@ struct PreBackwardArgs {
   Tensor d_alpha;        // [3] or [1]
   Tensor d_bias;         // [m]
   Tensor d_norm_weight;  // [n, D]
-  bool accumulate =
-      false;  // parameter gradients are added to what is there; they must then be f32 (f64)
+  // Parameter gradients are added to what is there; they must then be f32 (f64).
+  bool accumulate = false;
 
   Workspace workspace;  // pre_backward_workspace_bytes
 };

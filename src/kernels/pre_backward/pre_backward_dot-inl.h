@@ -2,9 +2,9 @@
 // gradient_precision bfloat16 on the bf16 dot unit: both products of the second phase with d_q
 // rounded once. Included by pre_backward_tile-inl.h; empty where the ISA has no such unit.
 //
-//   d_x    pairs of coefficients: d_q (c, c+1) of a token against phi (c, c+1); phi in bf16, or hi
-//   + lo at f32 grade d_phi  pairs of tokens: d_q (t, t+1) of a coefficient against x (t, t+1),
-//   exact in bf16
+//   d_x    pairs of coefficients: d_q (c, c+1) of a token against phi (c, c+1); phi in bf16, or
+//          hi + lo at f32 grade
+//   d_phi  pairs of tokens: d_q (t, t+1) of a coefficient against x (t, t+1), exact in bf16
 //
 // The dot unit does two multiply-adds where FMA does one (Zen 4): 1/2 of the time for d_phi and for
 // d_x with phi in bf16.

@@ -8,11 +8,10 @@
 // page, so they are touched once, 256 bytes at a time: prefetched kAhead tokens before, widened,
 // and x kept for d_phi (n * 128 * 128 B = 64 KB per panel of a block, in L2).
 //   d_x    register tiles of kTileRows tokens by 2 vectors: per coefficient 2 loads of phi,
-//   kTileRows broadcasts of d_q,
-//          2 kTileRows multiply-adds.
+//   kTileRows
+//          broadcasts of d_q, 2 kTileRows multiply-adds.
 //   d_phi  register tiles of kTileColumns coefficients by 2 vectors over kTokenBlock tokens: per
-//   token 2 vectors of x,
-//          kTileColumns broadcasts of d_q, 2 kTileColumns multiply-adds.
+//          token 2 loads of x, kTileColumns broadcasts of d_q, 2 kTileColumns multiply-adds.
 // The accumulators lie as [panel][n][m][32], so that a tile's rows are adjacent: as rows of
 // [m][n][D] they would share one or two cache sets. Sums over tokens are one chain per block of
 // kTokenBlock, blocks are added in ascending order.
