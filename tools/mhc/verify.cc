@@ -42,6 +42,13 @@ void count(const verify::CaseResult& r, Tally* tally) {
   if (tally->broken++ == 0) tally->problem = r.problem;
 }
 
+// What a site runs on.
+struct Machine {
+  Isa isa;
+  int32_t threads;
+  bool named;  // the instruction set, by the user
+};
+
 // Runs thinned-out cases of every operation; false when one is wrong.
 bool verify_operations(const std::vector<Isa>& isas, Json* json) {
   bool good = true;
@@ -51,7 +58,7 @@ bool verify_operations(const std::vector<Isa>& isas, Json* json) {
     std::vector<Tally> tallies(isas.size());
     const verify::Op operation = static_cast<verify::Op>(op);
     std::vector<Case> cases = verify::option_cases(operation, 300);
-    for (const Case& c : verify::size_cases(operation, 2e6)) cases.push_back(c);
+    for (const Case& c : verify::size_cases(operation, 1e6)) cases.push_back(c);
     for (size_t k = 0; k < cases.size(); ++k) {
       if (k % 16 == 0) show_progress(static_cast<int64_t>(k), static_cast<int64_t>(cases.size()));
       verify::CaseRunner runner(cases[k]);
@@ -95,9 +102,13 @@ Json site_json(const verify::SiteCase& c, Isa isa, int32_t threads, const verify
   return json;
 }
 
-bool verify_site(const verify::SiteCase& c, Isa isa, int32_t threads, bool exact, Json* json) {
+// One whole site; false when a bound or a cosine is broken.
+bool verify_site(const verify::SiteCase& c, const Machine& m, const Environment& environment,
+                 Json* json) {
+  const Isa isa = m.isa;
+  const int32_t threads = m.threads;
   const auto start = std::chrono::steady_clock::now();
-  const PoolRuntime pool(threads, false, isa, exact);
+  const PoolRuntime pool(threads, false, isa, m.named, environment.tuning);
   const verify::SiteResult r = verify::check_site(c, pool.runtime, show_progress);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -125,12 +136,16 @@ int run_verify(const Options& o) {
   const Environment environment = read_environment();
   const std::vector<Isa> isas = usable_isas(environment);
   const bool plain = o.dims.empty() && o.dtypes.empty() && o.manifolds.empty() && o.preset.empty();
-  const std::vector<Isa> site_isas = o.isas_or({isas.back()});
-  const std::vector<int32_t> threads = o.threads_or({default_threads(environment)});
+  std::vector<Machine> machines;
+  for (const Isa isa : o.isas_or({isas.back()})) {
+    for (const int32_t threads : o.threads_or({default_threads(environment)})) {
+      machines.push_back({isa, threads, !o.isas.empty() || environment.ceiling_named});
+    }
+  }
   const std::vector<Dims> dims = o.dims_or({{plain ? 512 : 2048, 4, 3072}});
   const std::vector<DType> dtypes = o.dtypes_or({DType::kBF16});
   std::vector<Spec> specs = o.specs_or("permutation");
-  if (plain) specs.push_back(Spec{});
+  if (plain) specs.push_back(Spec{});  // sinkhorn
   JsonFile file(o.json);
   Json json;
   bool good = true;
@@ -138,15 +153,12 @@ int run_verify(const Options& o) {
   for (const Dims& d : dims) {
     for (const DType dtype : dtypes) {
       for (const Spec& spec : specs) {
-        for (const Isa isa : site_isas) {
-          for (const int32_t t : threads) {
-            verify::SiteCase c;
-            c.dims = d;
-            c.dtype = dtype;
-            c.spec = spec;
-            good =
-                verify_site(c, isa, t, !o.isas.empty() || environment.ceiling_named, &json) && good;
-          }
+        for (const Machine& m : machines) {
+          verify::SiteCase c;
+          c.dims = d;
+          c.dtype = dtype;
+          c.spec = spec;
+          good = verify_site(c, m, environment, &json) && good;
         }
       }
     }
