@@ -35,7 +35,7 @@ Status to_problem(const char* operation, const mhc_problem* from, Problem* to) {
 Status check_sizes(const char* operation, const Problem& p, bool reads_tokens) {
   Checker c(operation);
   const int64_t m = gate_layout(p.spec, p.kind).coefficients();
-  if (!c.range("embedding", p.dims.embedding, 1, INT64_MAX / (16 * p.dims.streams * m))) {
+  if (!c.range("embedding", p.dims.embedding, 1, INT64_MAX / (64 * p.dims.streams * m))) {
     return c.status();
   }
   if (reads_tokens) c.range("tokens", p.dims.tokens, 0, INT64_MAX / (16 * p.dims.flat()));

@@ -33,7 +33,7 @@ inline void coefficients_backward(const CoefficientsBackwardArgs& args, const Ga
     const GateCotangents in{row_at(args.z, t),           row_at(args.inv_rms, t),
                             row_at(args.sum_squares, t), row_at(args.d_h_pre, t),
                             row_at(args.d_h_post, t),    row_at(args.d_h_res, t)};
-    float* block = sums == nullptr ? nullptr : sums + t / VF::kLanes * (m + kMaxGroups);
+    float* block = sums == nullptr ? nullptr : sums + (t - begin) / VF::kLanes * (m + kMaxGroups);
     const GateGradients out{
         args.d_q.present() ? row_at(args.d_q, t) : d_q, norm, nullptr, nullptr, block,
         block == nullptr ? nullptr : block + m};

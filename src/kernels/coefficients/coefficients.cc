@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/counters.h"
+#include "base/fpenv.h"
 #include "kernels/coefficients/coefficients_plan.h"
+#include "kernels/common/check_args.h"
 #include "kernels/common/scratch.h"
 
 namespace mhc {
@@ -64,13 +66,6 @@ struct CoefficientsWorkspace {
   }
 };
 
-Status check_workspace(const char* operation, const Workspace& workspace, size_t wanted) {
-  if (workspace.data != nullptr && workspace.bytes >= wanted) return {};
-  return Status::error(StatusCode::kInvalidArgument,
-                       "%s: workspace: expected at least %zu bytes, got %zu%s", operation, wanted,
-                       workspace.bytes, workspace.data == nullptr ? " (null)" : "");
-}
-
 }  // namespace
 
 size_t coefficients_workspace_bytes(const Spec& spec, GateKind kind, int64_t tokens,
@@ -91,6 +86,7 @@ Status coefficients_from_partials(const CoefficientsArgs& args, const Runtime& r
     count_call("coefficients_reference_f64");
     return {};
   }
+  const FloatingPointPolicy policy;  // of what this thread does itself
   const CoefficientsKernel& kernel = choose_kernel(coefficients_kernels(), DType::kF32, runtime);
   const CoefficientsWorkspace space(args.workspace.data, kernel, args.spec,
                                     gate_layout(args.spec, args.kind), tokens,
@@ -110,11 +106,17 @@ Status coefficients_from_partials_backward(const CoefficientsBackwardArgs& args,
                                            const Runtime& runtime) {
   MHC_RETURN_IF_ERROR(check(args));
   const int64_t tokens = args.z.shape[0];
-  if (args.z.dtype == DType::kF64 || tokens == 0) {
-    coefficients_backward_reference(args);  // without tokens the sums are zero, or what they were
+  if (tokens == 0) {
+    put_no_gradient(args.d_alpha, args.accumulate);
+    put_no_gradient(args.d_bias, args.accumulate);
+    return {};
+  }
+  if (args.z.dtype == DType::kF64) {
+    coefficients_backward_reference(args);
     count_call("coefficients_backward_reference_f64");
     return {};
   }
+  const FloatingPointPolicy policy;  // of what this thread does itself
   const CoefficientsKernel& kernel = choose_kernel(coefficients_kernels(), DType::kF32, runtime);
   const GateLayout layout = gate_layout(args.spec, args.kind);
   const CoefficientsWorkspace space(args.workspace.data, kernel, args.spec, layout, tokens,
@@ -128,10 +130,9 @@ Status coefficients_from_partials_backward(const CoefficientsBackwardArgs& args,
   for (int64_t c = 0; c < width; ++c) space.totals[c] = 0;
   for (int64_t wave = 0; wave < tokens; wave += kWaveTokens) {
     const int64_t count = std::min(kWaveTokens, tokens - wave);
-    // The kernel finds its row by the token's number in the call.
-    float* sums = need_sums ? space.sums - wave / kernel.lanes * width : nullptr;
     runtime.executor.run(ceil_div(count, kTaskTokens), [&](int64_t task, int32_t worker) {
       const int64_t begin = wave + task * kTaskTokens;
+      float* sums = need_sums ? space.sums + (begin - wave) / kernel.lanes * width : nullptr;
       kernel.backward(args, gates, begin, std::min(begin + kTaskTokens, wave + count), sums,
                       space.scratch + worker * space.scratch_floats);
     });

@@ -18,7 +18,7 @@ struct CoefficientsKernel {
   // Tokens [begin, end), begin a multiple of lanes; scratch aligned to 64 bytes.
   void (*forward)(const CoefficientsArgs& args, const GateParams& gates, int64_t begin, int64_t end,
                   float* scratch);
-  // sums: [tokens of the call / lanes][m + kMaxGroups] partial sums of d_bias and d_alpha, or null.
+  // sums: [tokens of the task / lanes][m + kMaxGroups] partial sums of d_bias and d_alpha, or null.
   void (*backward)(const CoefficientsBackwardArgs& args, const GateParams& gates, int64_t begin,
                    int64_t end, float* sums, float* scratch);
 };

@@ -5,7 +5,7 @@
 // of code, so that only gates_<isa>.cc include this; the operations call it through
 // gates_calls-inl.h.
 //
-// Lanes past `count` hold zeros throughout: they cost nothing and reach no output.
+// Lanes past `count` begin as zeros; they cost nothing and reach no output.
 
 #include "kernels/common/gates_calls-inl.h"
 #include "manifold/list.h"
@@ -29,6 +29,15 @@ MHC_INLINE void lanes_to_rows(const VF* v, int64_t columns, int64_t count, float
   const float* lanes = reinterpret_cast<const float*>(v);
   for (int64_t t = 0; t < count; ++t) {
     for (int64_t c = 0; c < columns; ++c) rows[t * stride + c] = lanes[c * VF::kLanes + t];
+  }
+}
+
+// Lanes past `count` belong to no token, and the logits that their zeros stand for may be unlucky
+// ones (0/0 in a Sinkhorn step without eps); they must not reach a sum over lanes.
+MHC_INLINE void clear_lanes(VF* v, int64_t columns, int64_t count) {
+  float* lanes = reinterpret_cast<float*>(v);
+  for (int64_t c = 0; c < columns; ++c) {
+    for (int64_t t = count; t < VF::kLanes; ++t) lanes[c * VF::kLanes + t] = 0.0f;
   }
 }
 
@@ -185,6 +194,7 @@ void gates_backward(const GateParams& p, int64_t count, const GateCotangents& in
   rows_to_lanes(in.z, m, m, count, z);
   gate_cotangents(p, count, in, out, z, d, d + m);
 
+  clear_lanes(d, m, count);
   if (out.d_bias != nullptr) {
     VF by_group[kMaxGroups] = {zero(), zero(), zero()};
     for (int64_t c = 0; c < m; ++c) {
@@ -207,7 +217,8 @@ void gates_backward(const GateParams& p, int64_t count, const GateCotangents& in
   if (p.norm_outside) {  // d rms / d x = x / (K rms), and nothing at a zero token
     VF ss;
     rows_to_lanes(in.sum_squares, 1, 1, count, &ss);
-    factor = select_greater(ss, zero(), splat(1.0f) / sqrt_of(ss * splat(p.inv_k)), zero());
+    const VF mean = ss * splat(p.inv_k);  // may be flushed where ss is not
+    factor = select_greater(mean, zero(), splat(1.0f) / sqrt_of(mean), zero());
   }
   const VF norm = sum * factor * splat(p.inv_k);
   lanes_to_rows(&norm, 1, count, out.norm, 1);

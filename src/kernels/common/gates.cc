@@ -1,5 +1,7 @@
 #include "kernels/common/gates.h"
 
+#include <cstring>
+
 namespace mhc {
 
 GateParams make_gate_params(const Spec& spec, GateKind kind, int64_t embedding_total,
@@ -27,6 +29,11 @@ GateParams make_gate_params(const Spec& spec, GateKind kind, int64_t embedding_t
     p.bias = storage + kMaxGroups;
   }
   return p;
+}
+
+void put_no_gradient(const Tensor& gradient, bool accumulate) {
+  if (!gradient.present() || accumulate) return;
+  std::memset(gradient.data, 0, static_cast<size_t>(gradient.elements() * size_of(gradient.dtype)));
 }
 
 void put_sums(const Tensor& gradient, bool accumulate, int64_t count, const double* totals) {

@@ -28,6 +28,9 @@ inline constexpr int64_t kMaxGroups = 3;
 GateParams make_gate_params(const Spec& spec, GateKind kind, int64_t embedding_total,
                             const Tensor& alpha, const Tensor& bias, float* storage);
 
+// The gradient of a parameter that no token used: zeros, or what was there.
+void put_no_gradient(const Tensor& gradient, bool accumulate);
+
 // Writes the totals of d_bias or d_alpha, or adds them to what is there; an absent gradient is
 // skipped.
 void put_sums(const Tensor& gradient, bool accumulate, int64_t count, const double* totals);

@@ -102,7 +102,10 @@ struct PostBackward {
       to_layer.rows.out[0] = args.d_layer_output.at<T>(t);
       load_weights<T>(args.h_post.at<float>(t), n, args.spec.h_post_precision, to_layer.weight);
       to_layer.done = 0;
-      to_layer.around = streaming && can_stream(to_layer.rows) &&
+      // Streaming stops at whole lines, short of the block's end; d_x in place of g must not get
+      // there first.
+      const bool g_is_overwritten = to_x.rows.outputs > 0 && args.d_x.data == args.d_x_next.data;
+      to_layer.around = streaming && !g_is_overwritten && can_stream(to_layer.rows) &&
                         args.d_layer_output.data != args.layer_output.data;
     }
     if (to_x.rows.outputs > 0) {

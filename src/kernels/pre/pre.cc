@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "base/counters.h"
+#include "base/fpenv.h"
+#include "kernels/common/check_args.h"
 #include "kernels/common/scratch.h"
 #include "kernels/pre/pre_plan.h"
 #include "kernels/pre/pre_reference.h"
@@ -49,6 +51,7 @@ constexpr uint32_t kPackedMagic = 0x6d686370;  // "mhcp"
 struct PackedHeader {
   uint32_t magic;
   int32_t isa;
+  int64_t phi_precision;
   int64_t columns, streams, embedding, unit, parts;
 };
 constexpr int64_t kHeaderWords = 64 / 4;
@@ -59,10 +62,15 @@ PackedPhiLayout layout_of(const PreKernel& kernel, const Spec& spec, const GateL
                                 kernel.dot && spec.phi_precision == Precision::kFloat32);
 }
 
-PackedHeader header_of(const PreKernel& kernel, const PackedPhiLayout& layout, const Dims& dims) {
-  return {kPackedMagic,   static_cast<int32_t>(kernel.isa),
-          layout.columns, dims.streams,
-          dims.embedding, layout.unit,
+PackedHeader header_of(const PreKernel& kernel, const Spec& spec, const PackedPhiLayout& layout,
+                       const Dims& dims) {
+  return {kPackedMagic,
+          static_cast<int32_t>(kernel.isa),
+          static_cast<int64_t>(spec.phi_precision),
+          layout.columns,
+          dims.streams,
+          dims.embedding,
+          layout.unit,
           layout.parts};
 }
 
@@ -173,7 +181,7 @@ Status pack_phi(const Spec& spec, GateKind kind, const Params& params, int64_t e
   const Dims dims{0, spec.streams, embedding};
   ScratchCutter cut(packed);
   *reinterpret_cast<PackedHeader*>(cut.take<uint32_t>(kHeaderWords)) =
-      header_of(kernel, layout, dims);
+      header_of(kernel, spec, layout, dims);
   uint32_t* words = cut.take<uint32_t>(layout.words(spec.streams, embedding));
   alignas(
       64) float scratch[kPackScratchFloats];  // there is no workspace here; the caller packs alone
@@ -192,6 +200,7 @@ Status pre(const PreArgs& args, const Runtime& runtime) {
     count_call("pre_reference_f64");
     return {};
   }
+  const FloatingPointPolicy policy;  // of what this thread does itself
   const PreKernel& kernel = choose_kernel(pre_kernels(), args.x.dtype, runtime);
   const GateLayout gates = gate_layout(args.spec, args.kind);
   const int32_t workers = runtime.executor.workers();
@@ -204,18 +213,13 @@ Status pre(const PreArgs& args, const Runtime& runtime) {
   plan.blocks = block_count(dims);
   const PreWorkspace space(args.workspace.data, kernel, args.spec, gates, dims, plan.tile_tokens,
                            workers);
-  if (args.workspace.bytes < space.bytes || args.workspace.data == nullptr) {
-    return Status::error(StatusCode::kInvalidArgument,
-                         "%s: workspace: expected at least %zu bytes, got %zu%s", args.operation,
-                         space.bytes, args.workspace.bytes,
-                         args.workspace.data == nullptr ? " (null)" : "");
-  }
+  MHC_RETURN_IF_ERROR(check_workspace(args.operation, args.workspace, space.bytes));
   plan.gates = make_gate_params(args.spec, args.kind, dims.embedding, args.params.alpha,
                                 args.params.bias, space.gate_params);
   if (args.packed_phi != nullptr) {
     ScratchCutter cut(const_cast<void*>(args.packed_phi));
     const auto* header = reinterpret_cast<const PackedHeader*>(cut.take<uint32_t>(kHeaderWords));
-    const PackedHeader wanted = header_of(kernel, plan.layout, dims);
+    const PackedHeader wanted = header_of(kernel, args.spec, plan.layout, dims);
     if (args.packed_phi_bytes <
             packed_phi_bytes(args.spec, args.kind, dims.embedding, args.x.dtype, runtime) ||
         std::memcmp(header, &wanted, sizeof(wanted)) != 0) {

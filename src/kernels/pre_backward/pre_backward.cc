@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/counters.h"
+#include "base/fpenv.h"
+#include "kernels/common/check_args.h"
 #include "kernels/common/scratch.h"
 #include "kernels/pre_backward/pre_backward_plan.h"
 #include "kernels/pre_backward/pre_backward_reference.h"
@@ -157,7 +159,7 @@ bool streams_d_x(const PreBackwardArgs& args, const Dims& dims, const Tuning& tu
   const int64_t line = 64;
   const int64_t size = size_of(args.d_x.dtype);
   const bool aligned = reinterpret_cast<uintptr_t>(args.d_x.data) % line == 0 &&
-                       args.d_x.stride[0] * size % line == 0 &&
+                       (dims.tokens == 1 || args.d_x.stride[0] * size % line == 0) &&
                        args.d_x.stride[1] * size % line == 0;
   const int64_t least = tuning.stream_bytes >= 0 ? tuning.stream_bytes : kBuiltinStreamBytes;
   return !in_place && aligned && dims.tokens * dims.flat() * size >= least;
@@ -189,25 +191,25 @@ size_t pre_backward_workspace_bytes(const Spec& spec, GateKind kind, const Dims&
 Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   MHC_RETURN_IF_ERROR(check(args));
   const Dims dims{args.x.shape[0], args.x.shape[1], args.x.shape[2]};
-  if (args.x.dtype == DType::kF64 || dims.tokens == 0) {
-    pre_backward_reference(
-        args,
-        runtime.executor);  // without tokens: the parameters' gradients are zero, or what they were
+  if (dims.tokens == 0) {
+    for (const Tensor* gradient : {&args.d_phi, &args.d_alpha, &args.d_bias, &args.d_norm_weight}) {
+      put_no_gradient(*gradient, args.accumulate);
+    }
+    return {};
+  }
+  if (args.x.dtype == DType::kF64) {
+    pre_backward_reference(args, runtime.executor);
     count_call("pre_backward_reference_f64");
     return {};
   }
+  const FloatingPointPolicy policy;  // of what this thread does itself
   const PreBackwardKernel& kernel = choose_kernel(pre_backward_kernels(), args.x.dtype, runtime);
   const GateLayout gates = gate_layout(args.spec, args.kind);
   const Tuning tuning = tuning_of(dims, args.x.dtype, runtime);
   const int64_t wave = wave_tokens(dims, tuning);
   const BackwardWorkspace space(args.workspace.data, kernel, args.spec, gates, dims, tuning,
                                 runtime.executor.workers());
-  if (args.workspace.bytes < space.bytes || args.workspace.data == nullptr) {
-    return Status::error(StatusCode::kInvalidArgument,
-                         "%s: workspace: expected at least %zu bytes, got %zu%s", args.operation,
-                         space.bytes, args.workspace.bytes,
-                         args.workspace.data == nullptr ? " (null)" : "");
-  }
+  MHC_RETURN_IF_ERROR(check_workspace(args.operation, args.workspace, space.bytes));
 
   PreBackwardPlan plan;
   plan.args = &args;

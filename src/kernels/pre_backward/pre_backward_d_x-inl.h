@@ -62,7 +62,7 @@ MHC_INLINE LinesAhead lines_ahead(const PreBackwardPlan& plan, int64_t t, int64_
   constexpr int64_t kSize = static_cast<int64_t>(sizeof(T));
   return {{reinterpret_cast<const char*>(x.at<const T>(later, i, feature)),
            reinterpret_cast<const char*>(g.at<const T>(later, i, feature))},
-          {x.stride[0] * kSize, g.stride[0] * kSize}};
+          {rows > 1 ? x.stride[0] * kSize : 0, rows > 1 ? g.stride[0] * kSize : 0}};
 }
 
 // sum[r] = sum_c d_q[c] phi[c] for kRows tokens and one pair of vectors.
