@@ -44,13 +44,15 @@ typedef struct mhc_packed_phi {
   size_t bytes;
 } mhc_packed_phi;
 
-/* ---- One site
- * ------------------------------------------------------------------------------------------- */
+/* ---- One site -------------------------------------------------------------------------------- */
 
-/* inv_rms[t]  = 1 / sqrt(sum_{i,d} x[t,i,d]^2 / (n D) + norm_eps)              or 1 / (sqrt(.) +
- * norm_eps) z[t,c]      = inv_rms[t] sum_{i,d} phi[c,i,d] norm_weight[i,d] x[t,i,d] logit[t,c]  =
- * alpha[group of c] z[t,c] + bias[c] h_pre = sigmoid(logit) + pre_eps;  h_post = post_mult
- * sigmoid(logit);  h_res = manifold(logit) layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]
+/*   inv_rms[t] = 1 / sqrt(sum_{i,d} x[t,i,d]^2 / (n D) + norm_eps)    or 1 / (sqrt(.) + norm_eps)
+ *   z[t,c]     = inv_rms[t] sum_{i,d} phi[c,i,d] norm_weight[i,d] x[t,i,d]
+ *   logit[t,c] = alpha[group of c] z[t,c] + bias[c]
+ *   h_pre      = sigmoid(logit) + pre_eps
+ *   h_post     = post_mult sigmoid(logit)
+ *   h_res      = manifold(logit)
+ *   layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]
  *
  * Backward needs x, z and inv_rms again; post needs h_post and h_res. */
 typedef struct mhc_pre_args {
@@ -107,12 +109,15 @@ MHC_EXPORT mhc_status mhc_post_backward(const mhc_post_backward_args* args,
                                         const mhc_runtime* runtime);
 
 /* With du = d_layer_input, s' the derivative of the sigmoid, M^T the exact backward of the manifold
- * as it ran: d_logit = d_h_pre' s' | d_h_post post_mult s' | M^T(d_h_res),   d_h_pre' = d_h_pre +
- * sum_d x[t,i,d] du[t,d] dz = alpha d_logit;   dq = inv_rms dz d_x[t,i,d] = sum_j h_res[t,i,j]
- * d_x_next[t,j,d]  (or d_x_post[t,i,d])  +  h_pre[t,i] du[t,d]
+ * as it ran, phi_eff = phi norm_weight:
+ *
+ *   d_h_pre' = d_h_pre + sum_d x[t,i,d] du[t,d]
+ *   d_logit  = d_h_pre' s' | d_h_post post_mult s' | M^T(d_h_res)
+ *   dz = alpha d_logit;   dq = inv_rms dz
+ *   d_x[t,i,d] = sum_j h_res[t,i,j] d_x_next[t,j,d]  (or d_x_post[t,i,d])  + h_pre[t,i] du[t,d]
  *              + sum_c dq[t,c] phi_eff[c,i,d] - (inv_rms^2 / (n D)) (sum_c dz z) x[t,i,d]
- *   d_phi_eff[c,i,d] = sum_t dq[t,c] x[t,i,d], phi_eff = phi norm_weight;  d_bias = sum_t d_logit;
- *   d_alpha = sum_{t,c} d_logit z
+ *   d_phi_eff[c,i,d] = sum_t dq[t,c] x[t,i,d]
+ *   d_bias = sum_t d_logit;   d_alpha = sum_{t,c} d_logit z
  *
  * The terms of d_x are added in f32 and rounded once. The gradients of the parameters are sums in
  * f32 in an order that depends on the shape alone. h_pre and h_res are recomputed from z. */
@@ -137,8 +142,7 @@ typedef struct mhc_pre_backward_args {
 MHC_EXPORT mhc_status mhc_pre_backward(const mhc_pre_backward_args* args,
                                        const mhc_runtime* runtime);
 
-/* ---- Coefficients alone
- * --------------------------------------------------------------------------------- */
+/* ---- Coefficients alone ---------------------------------------------------------------------- */
 
 /* mhc_pre without layer_input, for gates that are used elsewhere, and its backward. */
 typedef struct mhc_coefficients_args {
@@ -175,8 +179,7 @@ typedef struct mhc_coefficients_backward_args {
 MHC_EXPORT mhc_status mhc_coefficients_backward(const mhc_coefficients_backward_args* args,
                                                 const mhc_runtime* runtime);
 
-/* ---- Features sharded over devices
- * ---------------------------------------------------------------------- */
+/* ---- Features sharded over devices ----------------------------------------------------------- */
 
 /* Each shard has some of the D features of every stream. Forward: mhc_project_partial on each; the
  * caller adds q and sum_squares up over the shards (m + 1 numbers per token);
@@ -185,8 +188,8 @@ MHC_EXPORT mhc_status mhc_coefficients_backward(const mhc_coefficients_backward_
  * then mhc_coefficients_from_partials_backward, whose d_alpha and d_bias are total and must not be
  * added up again; then mhc_project_partial_backward on each shard.
  *
- *   q[t,c] = sum_{i,d} phi[c,i,d] norm_weight[i,d] x[t,i,d];   sum_squares[t] = sum_{i,d}
- * x[t,i,d]^2 */
+ *   q[t,c]         = sum_{i,d} phi[c,i,d] norm_weight[i,d] x[t,i,d]
+ *   sum_squares[t] = sum_{i,d} x[t,i,d]^2 */
 typedef struct mhc_project_partial_args {
   size_t size;
   const mhc_spec* spec;
@@ -242,8 +245,10 @@ typedef struct mhc_coefficients_from_partials_args {
 MHC_EXPORT mhc_status mhc_coefficients_from_partials(
     const mhc_coefficients_from_partials_args* args, const mhc_runtime* runtime);
 
-/* d_q = inv_rms dz;  d_sum_squares = -(inv_rms^2 / (2 n D)) sum_c dz z  (norm_form outside: inv_rms
- * / rms in place of inv_rms^2, and 0 for a zero token) */
+/*   d_q = inv_rms dz
+ *   d_sum_squares = -(inv_rms^2 / (2 n D)) sum_c dz z
+ *
+ * With norm_form outside inv_rms / rms stands in place of inv_rms^2, and 0 for a zero token. */
 typedef struct mhc_coefficients_from_partials_backward_args {
   size_t size;
   const mhc_spec* spec;
@@ -267,8 +272,7 @@ typedef struct mhc_coefficients_from_partials_backward_args {
 MHC_EXPORT mhc_status mhc_coefficients_from_partials_backward(
     const mhc_coefficients_from_partials_backward_args* args, const mhc_runtime* runtime);
 
-/* ---- The halves alone, with given gates and true cotangents
- * --------------------------------------------- */
+/* ---- The halves alone, with given gates and true cotangents ---------------------------------- */
 
 /* layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d] */
 typedef struct mhc_apply_pre_args {
@@ -300,8 +304,7 @@ MHC_EXPORT mhc_status mhc_apply_post(const mhc_apply_post_args* args, const mhc_
 MHC_EXPORT mhc_status mhc_apply_post_backward(const mhc_apply_post_backward_args* args,
                                               const mhc_runtime* runtime);
 
-/* ---- Around the stack
- * ----------------------------------------------------------------------------------- */
+/* ---- Around the stack ------------------------------------------------------------------------ */
 
 /* out[t,d] = sum_i h_pre[t,i] x[t,i,d] with h_pre = sigmoid(alpha z + bias) + pre_eps: the learned
  * reduction. phi is [n, n, D], alpha [1], bias [n]; z and inv_rms as in mhc_pre with m = n. */
@@ -372,8 +375,7 @@ typedef struct mhc_reduce_backward_args {
 MHC_EXPORT mhc_status mhc_reduce_backward(const mhc_reduce_backward_args* args,
                                           const mhc_runtime* runtime);
 
-/* ---- Workspace and packed phi
- * --------------------------------------------------------------------------- */
+/* ---- Workspace and packed phi ---------------------------------------------------------------- */
 
 typedef int32_t mhc_operation;
 enum {

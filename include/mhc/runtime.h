@@ -8,8 +8,7 @@
 extern "C" {
 #endif
 
-/* ---- Runtime
- * -------------------------------------------------------------------------------------------- */
+/* ---- Runtime --------------------------------------------------------------------------------- */
 
 /* Passed to every operation; NULL is the default one, made from the environment at its first use:
  *   MHC_ISA          ceiling: scalar, avx2, avx512 or avx512bf16
@@ -59,8 +58,7 @@ typedef int32_t mhc_isa;
 enum { MHC_ISA_SCALAR = 0, MHC_ISA_AVX2 = 1, MHC_ISA_AVX512 = 2, MHC_ISA_AVX512BF16 = 3 };
 MHC_EXPORT mhc_status mhc_runtime_isa(const mhc_runtime* runtime, mhc_isa* isa);
 
-/* ---- What is there
- * -------------------------------------------------------------------------------------- */
+/* ---- What is there --------------------------------------------------------------------------- */
 
 MHC_EXPORT const char* mhc_version(
     void); /* of the library that runs, as MHC_VERSION_STRING is of this header */

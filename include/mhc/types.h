@@ -15,8 +15,7 @@
 extern "C" {
 #endif
 
-/* ---- Status
- * --------------------------------------------------------------------------------------------- */
+/* ---- Status ---------------------------------------------------------------------------------- */
 
 /* Every function that can fail returns one of these; nothing has been written then. */
 typedef int32_t mhc_status;
@@ -37,8 +36,7 @@ MHC_EXPORT const char* mhc_last_error(void);
 /* "ok", "invalid argument", ...; never NULL. */
 MHC_EXPORT const char* mhc_status_name(mhc_status status);
 
-/* ---- Tensors
- * -------------------------------------------------------------------------------------------- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 typedef int32_t mhc_dtype;
 enum { MHC_F32 = 0, MHC_BF16 = 1, MHC_F16 = 2, MHC_F64 = 3 };
@@ -90,9 +88,7 @@ static inline mhc_tensor mhc_tensor_1d(void* data, mhc_dtype dtype, int64_t a) {
   return t;
 }
 
-/* ---- Spec
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- Spec ------------------------------------------------------------------------------------ */
 
 /* How h_res is made of its logits. The names are those of mhc_manifold_name(). */
 typedef int32_t mhc_manifold;

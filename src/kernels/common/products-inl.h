@@ -1,7 +1,6 @@
 // The one reduction of the streaming operations, over the rows of one token:
 //
-//   sum[a][b] = sum_d left_a[d] right_b[d]       post_backward: left = x and layer_output, right =
-//   d_x_next
+//   sum[a][b] = sum_d left_a[d] right_b[d]     post_backward: x and layer_output by d_x_next
 //
 // Lane by lane, partial sums over kFeatureBlock features are added in ascending order, so the bits
 // depend on the features alone; the lanes are added at the end of the row. A register tile holds 5

@@ -106,9 +106,9 @@ class Gates {
   // The sigmoid's derivative at l is s' = e/(1+e)^2, e = exp(-|l|), so
   //   d_logit[c] = d_h_pre s' | d_h_post post_mult s' | M^T(d_h_res)
   // and, q being what z and the logits are made of: dz = alpha d_logit,
-  //   d_q[c] = inv_rms dz[c]                            (rounded once for gradient_precision
-  //   bfloat16) d_ss   = sum_c dz[c] q[c] d inv_rms/d ss inside:  d inv_rms/d ss = -inv_rms^3 /
-  //   (2K),             q = z / inv_rms, so
+  //   d_q[c] = inv_rms dz[c]              (rounded once for gradient_precision bfloat16)
+  //   d_ss   = sum_c dz[c] q[c] d inv_rms/d ss
+  //   inside:  d inv_rms/d ss = -inv_rms^3 / (2K), q = z / inv_rms, so
   //            d_ss = -(inv_rms^2 / 2K) sum_c dz z = -(inv_rms / 2K) sum_c d_q z
   //   outside: d inv_rms/d ss = -inv_rms^2 / (2 K rms), rms = sqrt(ss/K), so
   //            d_ss = -(1 / (2 K rms)) sum_c d_q z,  and 0 at rms = 0, where every z is 0

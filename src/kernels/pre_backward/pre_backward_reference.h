@@ -67,11 +67,14 @@ void pre_backward_gates(const Spec& spec, const Dims& dims, Gates<Real>* gates,
 }
 
 // Step 2. x[t,i,d] reaches the loss in four ways:
-//   through the mix of post, x_next[j,d] = sum_i h_res[i,j] x[i,d]:   sum_j h_res[t,i,j]
-//   d_x_next[t,j,d] through the collapse, layer_input[d] = sum_i h_pre[i] x[i,d]:     h_pre[t,i]
-//   d_layer_input[t,d] through the projection, q[c] = sum_{i,d} phi_eff[c,i,d] x[i,d]:   sum_c
-//   d_q[t,c] phi_eff[c,i,d] through the norm, ss = sum_{i,d} x[i,d]^2:                        2
-//   d_ss[t] x[t,i,d]
+//   through the mix of post, x_next[j,d] = sum_i h_res[i,j] x[i,d]:
+//       sum_j h_res[t,i,j] d_x_next[t,j,d]
+//   through the collapse, layer_input[d] = sum_i h_pre[i] x[i,d]:
+//       h_pre[t,i] d_layer_input[t,d]
+//   through the projection, q[c] = sum_{i,d} phi_eff[c,i,d] x[i,d]:
+//       sum_c d_q[t,c] phi_eff[c,i,d]
+//   through the norm, ss = sum_{i,d} x[i,d]^2:
+//       2 d_ss[t] x[t,i,d]
 template <class Real>
 void pre_backward_d_x(const Spec& spec, DType activation, const Dims& dims, Gates<Real>* gates,
                       const PreBackwardArrays<Real>& a) {
@@ -137,9 +140,10 @@ void pre_backward_d_gate_parameters(int64_t tokens, const GateLayout& layout, co
 }
 
 // Step 5, once all tokens are in. phi_eff[c,k] = phi[c,k] norm_weight[k], a rounding of it counting
-// as the identity:  d_phi[c,k] = d_phi_eff[c,k] norm_weight[k],  d_norm_weight[k] = sum_c
-// d_phi_eff[c,k] phi[c,k] d_phi replaces d_phi_eff. d_norm_weight may be null, norm_weight too,
-// meaning 1.
+// as the identity:
+//   d_phi[c,k]       = d_phi_eff[c,k] norm_weight[k]
+//   d_norm_weight[k] = sum_c d_phi_eff[c,k] phi[c,k]
+// d_phi replaces d_phi_eff. d_norm_weight may be null, norm_weight too, meaning 1.
 template <class Real>
 void unfold_norm_weight(int64_t m, int64_t features, const Real* phi, const Real* norm_weight,
                         Real* d_phi_eff, Real* d_norm_weight) {
