@@ -28,40 +28,59 @@ class Bench {
         machine_(this_machine()),
         json_(options.json),
         trace_file_(options.trace),
-        progress_(static_cast<int64_t>(plan.rows() + plan.threads.size() + plan.problems.size())) {}
+        progress_(
+            static_cast<int64_t>(plan.rows() + 2 * plan.threads.size() + plan.problems.size())) {}
 
   void run() {
+    for (const SiteProblem& p : plan_.problems) {
+      require_memory(p, site_bytes(p, copies_for(p)), machine_);
+    }
     print_machine(machine_);
-    measure_rooflines();
+    rooflines_ = measure_rooflines(plan_.mixes());
     progress_.clear();
     print_rooflines(rooflines_);
     for (const SiteProblem& problem : plan_.problems) run_problem(problem);
+    measure_drift();
     progress_.clear();
+    print_drift(drift_);
     write();
   }
 
  private:
-  void measure_rooflines() {
-    const int64_t limit = std::min(kMemoryLimit, machine_.available / 4 + 64 * kMib);
-    const Memory memory(std::min(std::max(2 * machine_.last_cache(), 256 * kMib), limit));
+  std::vector<Roofline> measure_rooflines(const std::vector<Mix>& mixes) {
+    const bool quick = options_.seconds < 0.1;
+    const int64_t wanted = quick ? 64 * kMib : std::max(2 * machine_.last_cache(), 256 * kMib);
+    const Memory memory(std::min({wanted, kMemoryLimit, machine_.available / 4 + 64 * kMib}));
     std::memset(memory.data(), 0, static_cast<size_t>(memory.bytes()));
+    std::vector<Roofline> rooflines;
     for (const int32_t threads : plan_.threads) {
       progress_.next(fmt::format("roofline, {}", counted(threads, "thread")));
       const PoolRuntime pool(threads, true, plan_.isas.back(), plan_.exact);
       const PinnedCaller pinned(threads);
-      rooflines_.push_back(measure_roofline(pool.runtime.executor, plan_.mixes(), memory));
+      rooflines.push_back(measure_roofline(pool.runtime.executor, mixes, memory, quick ? 3 : 9));
     }
+    return rooflines;
+  }
+
+  // Reading and multiplying once more: the rows lie between two measurements of the machine.
+  void measure_drift() {
+    const std::vector<Roofline> after = measure_rooflines({{1, 0}});
+    for (size_t i = 0; i < after.size(); ++i) {
+      drift_ = std::max(drift_, drift(rooflines_[i], after[i]));
+    }
+  }
+
+  Copies copies_for(const SiteProblem& problem) const {
+    return copies_of(problem, plan_.parts(), machine_.last_cache(),
+                     std::min(kMemoryLimit, machine_.available / 2));
   }
 
   void run_problem(const SiteProblem& problem) {
     progress_.next("filling memory");
-    const int64_t limit = std::min(kMemoryLimit, machine_.available / 2);
-    const Copies copies = copies_of(problem, plan_.parts(), machine_.last_cache(), limit);
-    const int64_t bytes = site_bytes(problem, copies);
-    require_memory(problem, bytes, machine_);
+    const Copies copies = copies_for(problem);
     SiteMemory memory(problem, copies, filler());
     progress_.clear();
-    print_problem(problem, bytes, copies.limited);
+    print_problem(problem, site_bytes(problem, copies), copies.limited);
     for (size_t i = 0; i < plan_.threads.size(); ++i) {
       for (const Isa isa : plan_.isas) run_rows(isa, plan_.threads[i], rooflines_[i], &memory);
     }
@@ -97,6 +116,7 @@ class Bench {
   void write() {
     Json json{{"version", MHC_VERSION_STRING}, {"machine", to_json(machine_)}};
     for (const Roofline& r : rooflines_) json["roofline"].push_back(to_json(r));
+    json["roofline_drift"] = drift_;
     json["rows"] = rows_;
     json_.write(json.dump(2));
     if (trace_file_) trace_file_.write(trace_.text());
@@ -110,6 +130,7 @@ class Bench {
   Trace trace_;
   std::unique_ptr<PoolRuntime> filler_;
   std::vector<Roofline> rooflines_;
+  double drift_ = 0;
   Json rows_ = Json::array();
 };
 

@@ -81,6 +81,9 @@ BenchPlan bench_plan_of(const Options& o) {
   plan.ops = o.ops_of(bench_op_names());
   plan.problems = problems_of(o);
   plan.isas = o.isas_or({usable_isas(plan.environment).back()});
+  if (!plan.environment.tuning.empty()) {
+    PoolRuntime(1, false, plan.environment.ceiling, false, plan.environment.tuning);  // it loads
+  }
   plan.exact = !o.isas.empty() || plan.environment.ceiling_named;
   const int32_t most = default_threads(plan.environment);
   plan.threads = o.threads_or(most == 1 ? std::vector<int32_t>{1} : std::vector<int32_t>{1, most});

@@ -88,9 +88,14 @@ void print_rooflines(const std::vector<Roofline>& rooflines) {
 
 void print_problem(const SiteProblem& problem, int64_t bytes, bool limited) {
   fmt::print("\n{} ({} in rotation{})\n", describe(problem), in_bytes(bytes),
-             limited ? ", as memory allows: something may come from a cache" : "");
+             limited ? ": something may come from a cache" : "");
   fmt::print("  {:<14}{:<11}{:>8}{:>10}{:>7}{:>8}{:>7}  {:<8}{:>7}{:>8}\n", "op", "isa", "threads",
              "us/token", "+-", "floor", "share", "limit", "GB/s", "GF/s");
+}
+
+void print_drift(double drift) {
+  fmt::print("\nthe machine's own rates, measured again at the end, differ by at most {:.0f}%{}\n",
+             drift * 100, drift > 0.1 ? ": other programs took part, and shares are rough" : "");
 }
 
 void print_row(const BenchRow& row, const SiteProblem& p) {

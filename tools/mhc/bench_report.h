@@ -18,6 +18,7 @@ void require_memory(const SiteProblem& problem, int64_t bytes, const Machine& ma
 void print_machine(const Machine& machine);
 void print_rooflines(const std::vector<Roofline>& rooflines);
 void print_problem(const SiteProblem& problem, int64_t bytes, bool limited);
+void print_drift(double drift);
 void print_row(const BenchRow& row, const SiteProblem& problem);
 
 }  // namespace mhc::tool

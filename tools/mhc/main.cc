@@ -1,4 +1,7 @@
 // The command `mhc`: what the library is here, whether it is right here, and how fast.
+//
+// Exit status: 0 done; 1 `verify` found a bound broken; 2 the command line or the environment asks
+// for something that there is not, with one line on standard error; 3 it could not be done.
 
 #include <fmt/format.h>
 

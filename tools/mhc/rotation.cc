@@ -52,7 +52,7 @@ int64_t site_bytes(const SiteProblem& p, const Copies& copies) {
 Copies copies_of(const SiteProblem& problem, const std::vector<BenchOp>& ops, int64_t last_cache,
                  int64_t limit_bytes) {
   constexpr int64_t kLeast = 3;
-  constexpr int64_t kMost = 4096;
+  constexpr int64_t kMost = 512;
   Copies copies;
   for (const BenchOp op : ops) {
     const int64_t between =

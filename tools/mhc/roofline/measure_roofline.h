@@ -45,9 +45,13 @@ struct Roofline {
   double bf16_dot(Isa isa) const;
 };
 
+// How far two measurements of the same thing lie apart, as a share of the larger: what one hears of
+// the neighbours.
+double drift(const Roofline& before, const Roofline& after);
+
 // The memory is larger than the caches and has been written to.
 Roofline measure_roofline(const Executor& executor, const std::vector<Mix>& mixes,
-                          const Memory& memory);
+                          const Memory& memory, int64_t repetitions);
 
 nlohmann::ordered_json to_json(const Roofline& roofline);
 
