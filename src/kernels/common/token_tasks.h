@@ -17,9 +17,9 @@ inline constexpr double kTaskBytes = 1 << 20;
 inline constexpr double kSmallestTaskBytes = 1 << 16;
 inline constexpr int64_t kTasksPerWorker = 4;
 
-// From here on outputs are written around the caches. Measured for post with a reader behind it (n = 4,
-// D = 3072, 2 MiB of L2): ordinary stores 2.0 us per token against 4.0 at 1 MiB, equal at 4 MiB, 6.2
-// against 4.2 at 16 MiB.
+// From here on outputs are written around the caches. Measured for post with a reader behind it
+// (n = 4, D = 3072, 2 MiB of L2): ordinary stores 2.0 us per token against 4.0 at 1 MiB, equal at
+// 4 MiB, 6.2 against 4.2 at 16 MiB.
 inline constexpr int64_t kStreamBytes = 4 << 20;
 
 constexpr int64_t tokens_per_task(int64_t tokens, double bytes_per_token, int64_t workers) {

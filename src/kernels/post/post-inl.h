@@ -1,9 +1,11 @@
-// The mix of one token after another, whole rows: n + 1 rows in, n out, [h_res; h_post] as one matrix.
+// The mix of one token after another, whole rows: n + 1 rows in, n out, [h_res; h_post] as one
+// matrix.
 //
-// Bytes per token (2n + 1) D sizeof(A), 18 D for n = 4 and bf16; flops 2 n (n + 1) D = 40 D. 32 features with
-// AVX-512 are 9 lines from or to memory, 40 multiply-adds, 10 operations to widen and 40 to round and pack
-// (8 with BF16): from L2 it takes 0.6 of the time that memory takes, so the mix is at memory's limit when
-// enough lines are on their way (mix-inl.h). Included behind one header of base/simd.
+// Bytes per token (2n + 1) D sizeof(A), 18 D for n = 4 and bf16; flops 2 n (n + 1) D = 40 D. 32
+// features with AVX-512 are 9 lines from or to memory, 40 multiply-adds, 10 operations to widen and
+// 40 to round and pack (8 with BF16): from L2 all that takes 0.6 of memory's time, so the mix is at
+// memory's limit when enough lines are on their way (mix-inl.h). Included behind one header of
+// base/simd.
 
 #include "kernels/common/chunk-inl.h"
 #include "kernels/common/mix-inl.h"
