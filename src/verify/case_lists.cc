@@ -155,6 +155,7 @@ void set_rest(uint64_t i, Case* c) {
   c->spec.pre_eps = random.below(2) == 0 ? 1e-6 : 0.0625;
   c->spec.post_mult = random.below(2) == 0 ? 2 : 1;
   c->gate_scale = random.below(2) == 0 ? 1 : 3;
+  c->peak = random.below(4) == 0 ? 15 : 0;
 }
 
 uint64_t combinations(Op op, void (*set)(Digits*, Case*)) {
