@@ -16,7 +16,7 @@
 // - approximate rsqrt: ZeroTinyAndInfiniteTokens
 // - bf16 partial sums: K = 28672 in the size lists; OneBlockOfALongSum in verify/teeth_test
 // - gates in the activation type: bounds of about 1e-6 on the gates of bf16 tokens, everywhere
-// - mixed parameter dtypes: bf16 and f32 parameters in the case lists, alpha always f32
+// - mixed parameter dtypes: alpha has another type than phi and bias in every case
 // - sizes: the size lists
 // - int32 wrap: kernels_large_test
 // - strides and alignment: placements, padding and stride 0 in the case lists

@@ -139,9 +139,10 @@ Params Problem::parameters(const GateLayout& layout, bool with_gates) {
   p.phi = normal("phi", type, {m, n, count}, scale * 1.1);
   if (case_.norm_weight) p.norm_weight = normal("norm_weight", type, {n, count}, 0.3, 1);
   if (!with_gates) return p;
-  // Types of parameters may differ: alpha has the other one where they are bf16.
-  p.alpha = uniform("alpha", case_.dtype == DType::kF64 ? DType::kF64 : DType::kF32,
-                    {layout.groups()}, 0.7 * case_.gate_scale, 1.3 * case_.gate_scale);
+  // Each parameter may have a type of its own: alpha always has the other one.
+  const DType other = case_.param_dtype == DType::kF32 ? DType::kBF16 : DType::kF32;
+  p.alpha = uniform("alpha", case_.dtype == DType::kF64 ? DType::kF64 : other, {layout.groups()},
+                    0.7 * case_.gate_scale, 1.3 * case_.gate_scale);
   p.bias = normal("bias", type, {m}, 0.5 * case_.gate_scale);
   for (int64_t l = 0; l < layout.res && case_.peak != 0; ++l) {
     const bool leads = layout.res == n * n ? l % (n + 1) == 0 : l == 0;
