@@ -176,7 +176,7 @@ double train() {
 int main() {
   try {
     const double left = train();
-    std::printf("loss fell to %.1f %% of what it was\n", 100 * left);
+    std::printf("loss fell to %.2f %% of what it was\n", 100 * left);
     return left < 0.5 ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
