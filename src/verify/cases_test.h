@@ -44,7 +44,7 @@ inline constexpr int32_t kCaseSlices = 6;
 class SlicedCases : public testing::TestWithParam<int32_t> {
  protected:
   void expect_options(Op op) { expect_slice(option_cases(op, kSmallTests ? 31 : 1)); }
-  void expect_sizes(Op op) { expect_slice(size_cases(op, kSmallTests ? 3e5 : 3e7)); }
+  void expect_sizes(Op op) { expect_slice(size_cases(op, kSmallTests ? 3e5 : 1e8)); }
 
  private:
   void expect_slice(const std::vector<Case>& all) {

@@ -10,7 +10,6 @@ import argparse
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -38,19 +37,29 @@ def plant(source, number, name, text, replacement):
     return re.sub(pattern, lambda _: replacement.replace("MUTANT", f"(mhc_mutant == {number})"), source)
 
 
+def write_if_other(path, data):
+    """Leaves a file of the same contents alone, so that only what changed is compiled again."""
+    if not path.exists() or path.read_bytes() != data:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
 def copy_with_faults(target):
-    """A copy of the tree with every fault planted; files that are as before keep their time."""
-    for folder in ("src", "include", "cmake", "tests", "tools", "examples", "bindings"):
-        if (ROOT / folder).exists():
-            subprocess.run(["rsync", "-a", "--delete", f"{ROOT / folder}/", f"{target / folder}/"], check=True)
-    shutil.copy2(ROOT / "CMakeLists.txt", target)
-    for path in {m[1] for m in MUTANTS}:
-        text = (ROOT / "src" / path).read_text()
-        for number, (name, file, before, after, _) in enumerate(MUTANTS, 1):
-            if file == path:
-                text = plant(text, number, name, before, after)
-        (target / "src" / path).write_text(SWITCH + text)
-    (target / "src/base/mutant.cc").write_text(SWITCH_SOURCE)
+    """A copy of the tree with every fault planted."""
+    files = {p.relative_to(ROOT) for folder in ("src", "include", "cmake", "tests") for p in (ROOT / folder).rglob("*")
+             if p.is_file() and "__pycache__" not in p.parts} | {Path("CMakeLists.txt")}
+    planted = {}
+    for number, (name, file, before, after, _) in enumerate(MUTANTS, 1):
+        path = Path("src") / file
+        planted[path] = plant(planted.get(path) or (ROOT / path).read_text(), number, name, before, after)
+    for path in files:
+        text = SWITCH + planted[path] if path in planted else None
+        write_if_other(target / path, text.encode() if text else (ROOT / path).read_bytes())
+    switch = Path("src/base/mutant.cc")
+    write_if_other(target / switch, SWITCH_SOURCE.encode())
+    for old in [p for p in target.rglob("*") if p.is_file()]:
+        if old.relative_to(target) not in files | {switch}:
+            old.unlink()
 
 
 def build(folder):
