@@ -48,8 +48,8 @@ class Bench {
 
  private:
   std::vector<Roofline> measure_rooflines(const std::vector<Mix>& mixes) {
-    const bool quick = options_.seconds < 0.1;
-    const int64_t wanted = quick ? 64 * kMib : std::max(2 * machine_.last_cache(), 256 * kMib);
+    const int64_t repetitions = options_.seconds < 0.1 ? 3 : 9;
+    const int64_t wanted = std::max(2 * machine_.last_cache(), 256 * kMib);
     const Memory memory(std::min({wanted, kMemoryLimit, machine_.available / 4 + 64 * kMib}));
     std::memset(memory.data(), 0, static_cast<size_t>(memory.bytes()));
     std::vector<Roofline> rooflines;
@@ -57,7 +57,7 @@ class Bench {
       progress_.next(fmt::format("roofline, {}", counted(threads, "thread")));
       const PoolRuntime pool(threads, true, plan_.isas.back(), plan_.exact);
       const PinnedCaller pinned(threads);
-      rooflines.push_back(measure_roofline(pool.runtime.executor, mixes, memory, quick ? 3 : 9));
+      rooflines.push_back(measure_roofline(pool.runtime.executor, mixes, memory, repetitions));
     }
     return rooflines;
   }

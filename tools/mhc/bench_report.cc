@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "mhc/options.h"
 
 namespace mhc::tool {
@@ -51,9 +49,8 @@ void require_memory(const SiteProblem& problem, int64_t bytes, const Machine& ma
 
 void print_machine(const Machine& machine) {
   fmt::print("{}\n", describe(machine));
-  double load = 0;
-  if (getloadavg(&load, 1) == 1 && load > 0.5) {
-    fmt::print("other programs are running (load {:.1f} on {}): expect noise\n", load,
+  if (machine.load > 0.5) {
+    fmt::print("other programs are running (load {:.1f} on {}): expect noise\n", machine.load,
                counted(machine.cores, "core"));
   }
 }

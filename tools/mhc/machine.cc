@@ -75,6 +75,7 @@ Machine this_machine() {
   m.caches = data_caches();
   m.memory = memory_entry("MemTotal");
   m.available = memory_entry("MemAvailable");
+  if (getloadavg(&m.load, 1) != 1) m.load = 0;
   m.system = system_name();
 #if defined(__clang__)
   m.compiler = fmt::format("clang {}.{}", __clang_major__, __clang_minor__);
@@ -115,6 +116,7 @@ Json to_json(const Machine& m) {
   }
   json["memory_bytes"] = m.memory;
   json["available_bytes"] = m.available;
+  json["load"] = m.load;
   json["system"] = m.system;
   json["compiler"] = m.compiler;
   return json;

@@ -22,6 +22,7 @@ struct Machine {
   int64_t logical = 1, cores = 1, recommended_threads = 1;
   std::vector<Cache> caches;  // of data, ascending
   int64_t memory = 0, available = 0;
+  double load = 0;  // processes that ran on average over the last minute
   std::string system, compiler;
 
   int64_t last_cache() const { return caches.empty() ? int64_t{32} << 20 : caches.back().bytes; }

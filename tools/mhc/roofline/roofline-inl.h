@@ -6,8 +6,9 @@
 namespace mhc::MHC_ISA {
 
 // Two units with a latency of four or five cycles need ten chains; twelve and two operands fit
-// sixteen registers.
-inline constexpr int64_t kChains = 12;
+// sixteen registers. One lane has four times as many, which compilers put into the vectors that
+// every processor of the architecture has.
+inline constexpr int64_t kChains = VF::kLanes == 1 ? 48 : 12;
 
 template <bool kStream, bool kPrefetch>
 MHC_INLINE VF mix_group(const tool::MixJob& job, const float* from, float* to) {
@@ -72,8 +73,12 @@ static float multiply_add(int64_t rounds) {
   VF chain[kChains];
   for (int64_t c = 0; c < kChains; ++c) chain[c] = splat(static_cast<float>(c));
   for (int64_t i = 0; i < rounds; ++i) {
-    MHC_UNROLL
-    for (int64_t c = 0; c < kChains; ++c) chain[c] = fma(chain[c], a, b);
+    if constexpr (VF::kLanes == 1) {
+      for (int64_t c = 0; c < kChains; ++c) chain[c] = fma(chain[c], a, b);
+    } else {
+      MHC_UNROLL
+      for (int64_t c = 0; c < kChains; ++c) chain[c] = fma(chain[c], a, b);
+    }
   }
   return sum_of(chain);
 }
