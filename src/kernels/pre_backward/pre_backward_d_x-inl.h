@@ -42,36 +42,32 @@ MHC_INLINE void widen_tile(const PreBackwardPlan& plan, int64_t t, int64_t block
   }
 }
 
-// Lines of one stream of later tokens, asked for one at a time between multiply-adds: asked for
-// together they would wait for each other in the processor's few fill buffers.
+// A line of each of a few later tokens, asked for one at a time between multiply-adds: asked for together they would wait
+// for each other in the processor's few fill buffers.
 struct LinesAhead {
-  const char* first[2] = {nullptr, nullptr};  // of x and of g
-  int64_t stride[2] = {0, 0};                 // bytes from token to token
-  MHC_INLINE void ask(int64_t c) const {
-    const int64_t which = c % 2;
-    prefetch_l2(first[which] + c / 2 * stride[which]);
+  const char* next;
+  int64_t stride;  // bytes from token to token
+  MHC_INLINE void ask() {
+    prefetch_l2(next);
+    next += stride;
   }
 };
 
-template <class T, class Term>
-MHC_INLINE LinesAhead lines_ahead(const PreBackwardPlan& plan, int64_t t, int64_t i,
-                                  int64_t feature, int64_t rows) {
-  const Tensor& x = plan.args->x;
-  const Tensor& g = Term(plan).lazy ? plan.args->d_x_next : x;
+template <class T>
+MHC_INLINE LinesAhead lines_ahead(const PreBackwardPlan& plan, const Tensor& tensor, int64_t t,
+                                  int64_t i, int64_t feature, int64_t rows) {
   const int64_t later = t + kAhead + rows <= plan.wave_end ? t + kAhead : t;
-  constexpr int64_t kSize = static_cast<int64_t>(sizeof(T));
-  return {{reinterpret_cast<const char*>(x.at<const T>(later, i, feature)),
-           reinterpret_cast<const char*>(g.at<const T>(later, i, feature))},
-          {rows > 1 ? x.stride[0] * kSize : 0, rows > 1 ? g.stride[0] * kSize : 0}};
+  return {reinterpret_cast<const char*>(tensor.at<const T>(later, i, feature)),
+          rows > 1 ? tensor.stride[0] * static_cast<int64_t>(sizeof(T)) : 0};
 }
 
 // sum[r] = sum_c d_q[c] phi[c] for kRows tokens and one pair of vectors.
 template <int kRows>
-MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, const LinesAhead& ahead,
+MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, LinesAhead ahead,
                             VF (&sum)[kRows][2]) {
   MHC_UNROLL for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = zero();
   for (int64_t c = 0; c < m; ++c, phi += kPanel) {
-    if (c < 2 * kRows) ahead.ask(c);
+    if (c % 2 == 0 && c < 2 * kRows) ahead.ask();
     const VF lo = load(phi);
     const VF hi = load(phi + VF::kLanes);
     MHC_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -103,7 +99,9 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block,
   widen_tile<T, Term, kRows>(plan, t, block, s);
   for (int64_t i = 0; i < n; ++i) {
     T* d_x = args.d_x.at<T>(t, i, s.first);
-    const LinesAhead ahead = lines_ahead<T, Term>(plan, t, i, s.first, kRows);
+    const LinesAhead x_ahead = lines_ahead<T>(plan, args.x, t, i, s.first, kRows);
+    LinesAhead g_ahead =
+        lines_ahead<T>(plan, term.lazy ? args.d_x_next : args.x, t, i, s.first, kRows);
     for (int64_t k = 0; k < kPanel && (Term::kWhole || k < s.count); k += kPair) {
       VF sum[kRows][2];
       if (plan.dot) {
@@ -113,10 +111,11 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block,
                                sum);
 #endif
       } else {
-        through_phi<kRows>(d_q, m, s.phi + i * m * kPanel + k, ahead, sum);
+        through_phi<kRows>(d_q, m, s.phi + i * m * kPanel + k, x_ahead, sum);
       }
       const float* x = s.x + (i * kTokenBlock + t - block) * kPanel + k;
       MHC_UNROLL for (int r = 0; r < kRows; ++r) {
+        if (term.lazy) g_ahead.ask();
         const VF minus_norm = splat(-norm[r]);
         VF a = fma(minus_norm, load(x + r * kPanel), sum[r][0]);
         VF b = fma(minus_norm, load(x + r * kPanel + kL), sum[r][1]);
