@@ -22,3 +22,9 @@ set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+# mhc_light_sources(<file>...): code that only sets others going. Heavy headers (GoogleTest, CLI11, JSON) make
+# its compilation the larger part of a build; a third of that goes away at -O1.
+function(mhc_light_sources)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+endfunction()
