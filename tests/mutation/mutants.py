@@ -27,7 +27,7 @@ MUTANTS = [
      "total = total + sum[a][b];", "total = MUTANT ? sum[a][b] : total + sum[a][b];", STREAMING),
     ("tail of a product dropped", "kernels/common/products-inl.h",
      "for (; d < end; d += kFeatures) {", "for (; d + (MUTANT ? kFeatures : 1) <= end; d += kFeatures) {", STREAMING),
-    ("cotangent's token stride taken for x's", "kernels/post_backward/post_backward-inl.h",
+    ("the first token's x for all tokens", "kernels/post_backward/post_backward-inl.h",
      "products.left[row] = visit(x.at<T>(t, row), last ? 0 : x.stride[0]);",
      "products.left[row] = visit(x.at<T>(MUTANT ? 0 : t, row), last ? 0 : x.stride[0]);", "*PostBackwardCases*"),
     ("norm eps missing", "kernels/common/gates-inl.h",
