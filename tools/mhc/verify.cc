@@ -110,18 +110,18 @@ bool verify_site(const verify::SiteCase& c, const Machine& m, const Environment&
   const auto start = std::chrono::steady_clock::now();
   const PoolRuntime pool(threads, false, isa, m.named, environment.tuning);
   const verify::SiteResult r = verify::check_site(c, pool.runtime, show_progress);
+  if (!r.problem.empty()) throw UsageError(r.problem);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print("\nsite T={} n={} D={} {} {}, {}, {} thread{} ({:.1f} s)\n", c.dims.tokens,
              c.dims.streams, c.dims.embedding, name_of(c.dtype),
              find_manifold(c.spec.manifold)->name, name_of(isa), threads, threads == 1 ? "" : "s",
              seconds);
-  if (!r.problem.empty()) throw UsageError(r.problem);
   fmt::print("  {:<18}{:>12}{:>14}{:>14}{:>14}{:>14}\n", "tensor", "elements", "cosine",
              "largest error", "largest value", "bound share");
   for (const Comparison& t : r.tensors) {
     const bool low = !(t.cosine() > 0.999);
-    fmt::print("  {:<18}{:>12}{:>14.9f}{:>14.3g}{:>14.3g}{:>14.3f}  {}\n", t.name, t.elements,
+    fmt::print("  {:<18}{:>12}{:>14.9f}{:>14.3g}{:>14.3g}{:>14.2g}  {}\n", t.name, t.elements,
                t.cosine(), t.largest_error, t.largest_value, t.largest_share,
                t.ok() ? (low ? "COSINE" : "ok") : fmt::format("{} BROKEN", t.wrong));
     if (!t.ok()) fmt::print("    {}\n", t.first_wrong);
