@@ -1,7 +1,8 @@
-// The three steps of pre_backward as one table row. Compiled once per ISA behind a base/simd
+// The steps of pre_backward as one table row. Compiled once per ISA behind a base/simd
 // header.
 
 #include "kernels/pre_backward/pre_backward_gates-inl.h"
+#include "kernels/pre_backward/pre_backward_pack-inl.h"
 #include "kernels/pre_backward/pre_backward_panel-inl.h"
 #include "kernels/pre_backward/pre_backward_reduce-inl.h"
 
@@ -14,6 +15,7 @@ constexpr PreBackwardKernel pre_backward_kernel(Isa isa, const char* name) {
           name,
           VF::kLanes,
           MHC_ISA_HAS_DOT != 0,
+          backward_pack<T>,
           backward_gates<T>,
           backward_panels<T>,
           backward_reduce<T>};

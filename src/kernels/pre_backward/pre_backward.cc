@@ -69,17 +69,17 @@ int64_t wave_tokens(const Dims& dims, const Tuning& tuning) {
 }
 
 // Panels of one task of the second phase: a token's lines of x, g and du are then read 256 bytes at
-// a time. Fewer where phi and x of that many panels would leave a cache of this size.
+// a time. Fewer where x of that many panels would leave a cache of this size.
 int64_t task_panels(const GateLayout& gates, const Tuning& tuning) {
   constexpr int64_t kCacheFloats = 1 << 17;
   const int64_t features =
       tuning.backward_panel_features > 0 ? tuning.backward_panel_features : kBuiltinTaskFeatures;
-  const int64_t fitting = kCacheFloats / panel_own_floats(gates, false);
+  const int64_t fitting = kCacheFloats / panel_own_floats(gates);
   return std::clamp<int64_t>(std::min(features / kPanel, fitting), 1, 64);
 }
 
-// The workspace of one call. The accumulators are the only large piece: at most 16 * n * 128 * m
-// floats or n * D * m.
+// The workspace of one call. phi, n * D * m floats, and the accumulators are its large pieces: as
+// many, or at most 16 * n * 128 * m.
 struct BackwardWorkspace {
   float* gate_params;
   float* d_q;
@@ -90,6 +90,8 @@ struct BackwardWorkspace {
   uint32_t* coefficient_pairs;
   uint32_t* token_pairs;
   double* totals;
+  float* phi;
+  uint32_t* phi_pairs;
   float* accumulators;
   float* scratch;
   int64_t scratch_floats;
@@ -112,8 +114,10 @@ struct BackwardWorkspace {
     coefficient_pairs = cut.take<uint32_t>(dot ? wave * ceil_div(m, 2) : 0);
     token_pairs = cut.take<uint32_t>(dot ? wave / 2 * m : 0);
     totals = cut.take<double>(m + kMaxGroups);
-    accumulators =
-        cut.take<float>(group_count(dims) * ceil_div(dims.embedding, kPanel) * n * m * kPanel);
+    const int64_t panel_rows = ceil_div(dims.embedding, kPanel) * n;
+    phi = cut.take<float>(panel_rows * m * kPanel);
+    phi_pairs = cut.take<uint32_t>(dot ? panel_rows * 2 * ceil_div(m, 2) * kPanel : 0);
+    accumulators = cut.take<float>(group_count(dims) * panel_rows * m * kPanel);
     scratch_floats =
         round_up(std::max(gate_scratch_floats(gates, spec, kernel.lanes),
                           panel_scratch_floats(gates, dot, task_panels(gates, tuning))),
@@ -176,7 +180,7 @@ int64_t panel_scratch_floats(const GateLayout& layout, bool dot, int64_t panels)
   constexpr int64_t kMaxTileRows = 8;
   const int64_t shared =
       kPanel * (kMaxTileRows * (layout.streams + 1) + (dot ? kTokenBlock / 2 : 0));
-  return shared + panels * panel_own_floats(layout, dot);
+  return shared + panels * panel_own_floats(layout);
 }
 
 size_t pre_backward_workspace_bytes(const Spec& spec, GateKind kind, const Dims& dims,
@@ -230,10 +234,15 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
              (runtime.exact_isa || bf16_dot_is_fast());
   plan.coefficient_pairs = space.coefficient_pairs;
   plan.token_pairs = space.token_pairs;
+  plan.phi = space.phi;
+  plan.phi_pairs = space.phi_pairs;
   plan.accumulators = space.accumulators;
 
   const int64_t width = plan.gates.coefficients + kMaxGroups;
   for (int64_t c = 0; c < width; ++c) space.totals[c] = 0;
+  if (args.d_x.present()) {
+    runtime.executor.run(plan.panels(), [&](int64_t panel, int32_t) { kernel.pack(plan, panel); });
+  }
   for (plan.wave_begin = 0; plan.wave_begin < dims.tokens; plan.wave_begin = plan.wave_end) {
     plan.wave_end = std::min(plan.wave_begin + wave, dims.tokens);
     run_wave(kernel, plan, space, task_panels(gates, tuning), runtime);

@@ -14,21 +14,27 @@ MHC_INLINE void dot_streams(const T* x, int64_t stream_stride, const T* du, int6
   constexpr int64_t kL = VF::kLanes;
   for (int64_t first = 0; first < embedding; first += kFeatureBlock) {
     const int64_t end = first + kFeatureBlock < embedding ? first + kFeatureBlock : embedding;
-    VF s[kStreams];
-    MHC_UNROLL for (int i = 0; i < kStreams; ++i) s[i] = zero();
+    VF s[kStreams], odd[kStreams];
+    MHC_UNROLL for (int i = 0; i < kStreams; ++i) s[i] = odd[i] = zero();
     int64_t d = first;
-    for (; d + kL <= end; d += kL) {
-      const VF u = load(du + d);
-      MHC_UNROLL for (int i = 0; i < kStreams; ++i) s[i] =
-          fma(load(x + i * stream_stride + d), u, s[i]);
-    }
-    if (d < end) {
-      const VF u = load(du + d, end - d);
+    for (; d + 2 * kL <= end; d += 2 * kL) {
+      VF u[2];
+      load_mixed(du + d, u, u + 1);
       MHC_UNROLL for (int i = 0; i < kStreams; ++i) {
-        s[i] = fma(load(x + i * stream_stride + d, end - d), u, s[i]);
+        VF v[2];
+        load_mixed(x + i * stream_stride + d, v, v + 1);
+        s[i] = fma(v[0], u[0], s[i]);
+        odd[i] = fma(v[1], u[1], odd[i]);
       }
     }
-    MHC_UNROLL for (int i = 0; i < kStreams; ++i) sums[i] += reduce_add(s[i]);
+    for (; d < end; d += kL) {
+      const int64_t left = end - d < kL ? end - d : kL;
+      const VF u = load(du + d, left);
+      MHC_UNROLL for (int i = 0; i < kStreams; ++i) {
+        s[i] = fma(load(x + i * stream_stride + d, left), u, s[i]);
+      }
+    }
+    MHC_UNROLL for (int i = 0; i < kStreams; ++i) sums[i] += reduce_add(s[i] + odd[i]);
   }
 }
 

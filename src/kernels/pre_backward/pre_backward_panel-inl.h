@@ -2,8 +2,8 @@
 // Second phase of pre_backward: d_x and d_phi of a few panels of 32 features for a wave of tokens.
 // Compiled once per ISA.
 //
-// Plan (n = 4, m = 24): phi of the panels (n * m * 128 B = 12 KB each) is folded once and stays in
-// L2 for all tokens of the wave; a tile of 8 tokens uses a panel for 1000 cycles. A token's lines
+// Plan (n = 4, m = 24): phi of the panels (n * m * 128 B = 12 KB each) stays in L2 for all tokens of
+// the wave; a tile of 8 tokens uses a panel for 1000 cycles. A token's lines
 // of x, g and du lie n * D elements from the next token's, in the same few cache sets and another
 // page, so they are touched once, 256 bytes at a time: prefetched kAhead tokens before, widened,
 // and x kept for d_phi (n * 128 * 128 B = 64 KB per panel of a block, in L2).
@@ -24,9 +24,6 @@ namespace mhc::MHC_ISA {
 template <class T>
 void backward_panels(const PreBackwardPlan& plan, int64_t group, int64_t first, int64_t last,
                      float* scratch) {
-  for (int64_t p = first; plan.args->d_x.present() && p < last; ++p) {
-    fold_panel<T>(plan, PanelScratch(plan, p, first, scratch));
-  }
   LinesAhead ahead(plan, group, first, last);
   for (int64_t block = plan.wave_begin; block < plan.wave_end; block += kTokenBlock) {
     const int64_t number = block / kTokenBlock;

@@ -40,11 +40,20 @@ struct PreBackwardPlan {
   uint32_t* coefficient_pairs = nullptr;
   uint32_t* token_pairs = nullptr;
 
+  // phi_eff as the second phase reads it, written once per call.
+  float* phi = nullptr;           // [D / kPanel][n][m][kPanel], zeros past D
+  uint32_t* phi_pairs = nullptr;  // [D / kPanel][n][parts][pairs()][kPanel], where dot
   float* accumulators = nullptr;  // [groups][D / kPanel][n][m][kPanel]
 
   MHC_INLINE int64_t pairs() const { return ceil_div(gates.coefficients, 2); }
   MHC_INLINE int64_t panels() const { return ceil_div(dims.embedding, kPanel); }
   MHC_INLINE int64_t panel_floats() const { return dims.streams * gates.coefficients * kPanel; }
+  MHC_INLINE int64_t phi_parts() const {
+    return args->spec.phi_precision == Precision::kBFloat16 ? 1 : 2;
+  }
+  MHC_INLINE int64_t panel_pairs() const {
+    return dims.streams * phi_parts() * pairs() * kPanel;
+  }
   MHC_INLINE float* accumulator(int64_t group, int64_t panel) const {
     return accumulators + (group * panels() + panel) * panel_floats();
   }
@@ -56,6 +65,8 @@ struct PreBackwardKernel {
   const char* name;
   int64_t lanes;
   bool has_dot;
+  // Before all else: phi of one panel.
+  void (*pack)(const PreBackwardPlan& plan, int64_t panel);
   // First phase, tokens [begin, end) of the wave; begin is a multiple of lanes. scratch:
   // gate_scratch_floats.
   void (*gates)(const PreBackwardPlan& plan, int64_t begin, int64_t end, float* scratch);
@@ -71,11 +82,9 @@ std::span<const PreBackwardKernel> pre_backward_kernels();  // best first
 int64_t gate_scratch_floats(const GateLayout& layout, const Spec& spec, int64_t lanes);
 int64_t panel_scratch_floats(const GateLayout& layout, bool dot, int64_t panels);
 
-// Of each panel of a task: phi, x of a block, and phi again as pairs.
-MHC_INLINE constexpr int64_t panel_own_floats(const GateLayout& layout, bool dot) {
-  const int64_t n = layout.streams;
-  const int64_t m = layout.coefficients();
-  return kPanel * n * (m + kTokenBlock + (dot ? 2 * ceil_div(m, 2) : 0));
+// Of each panel of a task: x of a block.
+MHC_INLINE constexpr int64_t panel_own_floats(const GateLayout& layout) {
+  return kPanel * layout.streams * kTokenBlock;
 }
 
 }  // namespace mhc
