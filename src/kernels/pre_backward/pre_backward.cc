@@ -81,14 +81,17 @@ int64_t task_panels(const GateLayout& gates, const Tuning& tuning) {
 // The workspace of one call. phi, n * D * m floats, and the accumulators are its large pieces: as
 // many, or at most 16 * n * 128 * m.
 struct BackwardWorkspace {
+  struct WaveRows {
+    float* d_q;
+    float* norm;
+    float* h_pre;
+    float* h_res;
+    float* sums;
+    uint32_t* coefficient_pairs;
+    uint32_t* token_pairs;
+  };
   float* gate_params;
-  float* d_q;
-  float* norm;
-  float* h_pre;
-  float* h_res;
-  float* sums;
-  uint32_t* coefficient_pairs;
-  uint32_t* token_pairs;
+  WaveRows rows[2];  // of the wave in its second phase, and of the next one
   double* totals;
   float* phi;
   uint32_t* phi_pairs;
@@ -105,14 +108,16 @@ struct BackwardWorkspace {
     const int64_t m = gates.coefficients();
     ScratchCutter cut(base);
     gate_params = cut.take<float>(kMaxGroups + m);
-    d_q = cut.take<float>(wave * m);
-    norm = cut.take<float>(wave);
-    h_pre = cut.take<float>(wave * n);
-    h_res = cut.take<float>(wave * n * n);
-    sums = cut.take<float>(ceil_div(wave, kernel.lanes) * (m + kMaxGroups));
     const bool dot = kernel.has_dot && spec.gradient_precision == Precision::kBFloat16;
-    coefficient_pairs = cut.take<uint32_t>(dot ? wave * ceil_div(m, 2) : 0);
-    token_pairs = cut.take<uint32_t>(dot ? wave / 2 * m : 0);
+    for (WaveRows& r : rows) {
+      r.d_q = cut.take<float>(wave * m);
+      r.norm = cut.take<float>(wave);
+      r.h_pre = cut.take<float>(wave * n);
+      r.h_res = cut.take<float>(wave * n * n);
+      r.sums = cut.take<float>(ceil_div(wave, kernel.lanes) * (m + kMaxGroups));
+      r.coefficient_pairs = cut.take<uint32_t>(dot ? wave * ceil_div(m, 2) : 0);
+      r.token_pairs = cut.take<uint32_t>(dot ? wave / 2 * m : 0);
+    }
     totals = cut.take<double>(m + kMaxGroups);
     const int64_t panel_rows = ceil_div(dims.embedding, kPanel) * n;
     phi = cut.take<float>(panel_rows * m * kPanel);
@@ -138,23 +143,59 @@ void add_sums(const PreBackwardPlan& plan, int64_t lanes, double* totals) {
   }
 }
 
-void run_wave(const PreBackwardKernel& kernel, const PreBackwardPlan& plan,
-              const BackwardWorkspace& space, int64_t panels_per_task, const Runtime& runtime) {
-  const int64_t tile = 16;  // a multiple of every kernel's lanes
+constexpr int64_t kGateTokens = 16;  // of a task of the first phase; a multiple of kernels' lanes
+
+// First phase of all of a wave.
+void run_gates(const PreBackwardKernel& kernel, const PreBackwardPlan& plan,
+               const BackwardWorkspace& space, const Runtime& runtime) {
   const int64_t tokens = plan.wave_end - plan.wave_begin;
-  runtime.executor.run(ceil_div(tokens, tile), [&](int64_t task, int32_t worker) {
-    const int64_t begin = plan.wave_begin + task * tile;
-    kernel.gates(plan, begin, std::min(begin + tile, plan.wave_end),
+  runtime.executor.run(ceil_div(tokens, kGateTokens), [&](int64_t task, int32_t worker) {
+    const int64_t begin = plan.wave_begin + task * kGateTokens;
+    kernel.gates(plan, begin, std::min(begin + kGateTokens, plan.wave_end),
                  space.scratch + worker * space.scratch_floats);
   });
-  if (!plan.args->d_x.present() && !plan.need_d_phi) return;
+}
+
+// Second phase of a wave; each task then does its share of the next wave's first phase, which waits
+// for memory while the second multiplies.
+void run_panels(const PreBackwardKernel& kernel, const PreBackwardPlan& plan,
+                const PreBackwardPlan& next, const BackwardWorkspace& space,
+                int64_t panels_per_task, const Runtime& runtime) {
   const int64_t chunks = ceil_div(plan.panels(), panels_per_task);
-  runtime.executor.run(chunks * plan.groups, [&](int64_t task, int32_t worker) {
-    const int64_t group = task / chunks;
-    const int64_t first = task % chunks * panels_per_task;
-    const int64_t last = std::min(first + panels_per_task, plan.panels());
-    kernel.panels(plan, group, first, last, space.scratch + worker * space.scratch_floats);
+  const int64_t tasks = chunks * plan.groups;
+  const int64_t tiles = ceil_div(next.wave_end - next.wave_begin, kGateTokens);
+  const auto tile_begin = [&](int64_t task) {
+    return std::min(next.wave_begin + task * tiles / tasks * kGateTokens, next.wave_end);
+  };
+  runtime.executor.run(tasks, [&](int64_t index, int32_t worker) {
+    float* scratch = space.scratch + worker * space.scratch_floats;
+    PanelTask task;
+    task.group = index / chunks;
+    task.first = index % chunks * panels_per_task;
+    task.last = std::min(task.first + panels_per_task, plan.panels());
+    task.next_begin = tile_begin(index);
+    task.next_end = tile_begin(index + 1);
+    kernel.panels(plan, task, scratch);
+    if (task.next_begin < task.next_end) {
+      kernel.gates(next, task.next_begin, task.next_end, scratch);
+    }
   });
+}
+
+// The plan of the wave that follows; empty behind the last one.
+PreBackwardPlan wave_after(const PreBackwardPlan& plan, int64_t tokens,
+                           const BackwardWorkspace::WaveRows& rows) {
+  PreBackwardPlan next = plan;
+  next.wave_begin = plan.wave_end;
+  next.wave_end = std::min(plan.wave_end + tokens, plan.dims.tokens);
+  next.d_q = rows.d_q;
+  next.norm = rows.norm;
+  next.h_pre = rows.h_pre;
+  next.h_res = rows.h_res;
+  next.sums = rows.sums;
+  next.coefficient_pairs = rows.coefficient_pairs;
+  next.token_pairs = rows.token_pairs;
+  return next;
 }
 
 bool streams_d_x(const PreBackwardArgs& args, const Dims& dims, const Tuning& tuning) {
@@ -225,15 +266,8 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   plan.need_sums = args.d_alpha.present() || args.d_bias.present();
   plan.stream = streams_d_x(args, dims, tuning);
   plan.groups = group_count(dims);
-  plan.d_q = space.d_q;
-  plan.norm = space.norm;
-  plan.h_pre = space.h_pre;
-  plan.h_res = space.h_res;
-  plan.sums = space.sums;
   plan.dot = kernel.has_dot && args.spec.gradient_precision == Precision::kBFloat16 &&
              (runtime.exact_isa || bf16_dot_is_fast());
-  plan.coefficient_pairs = space.coefficient_pairs;
-  plan.token_pairs = space.token_pairs;
   plan.phi = space.phi;
   plan.phi_pairs = space.phi_pairs;
   plan.accumulators = space.accumulators;
@@ -243,10 +277,19 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   if (args.d_x.present()) {
     runtime.executor.run(plan.panels(), [&](int64_t panel, int32_t) { kernel.pack(plan, panel); });
   }
-  for (plan.wave_begin = 0; plan.wave_begin < dims.tokens; plan.wave_begin = plan.wave_end) {
-    plan.wave_end = std::min(plan.wave_begin + wave, dims.tokens);
-    run_wave(kernel, plan, space, task_panels(gates, tuning), runtime);
+  const int64_t panels = task_panels(gates, tuning);
+  const bool second = args.d_x.present() || plan.need_d_phi;
+  plan = wave_after(plan, wave, space.rows[0]);
+  run_gates(kernel, plan, space, runtime);
+  for (int64_t number = 1; plan.wave_begin < dims.tokens; ++number) {
     if (plan.need_sums) add_sums(plan, kernel.lanes, space.totals);
+    const PreBackwardPlan next = wave_after(plan, wave, space.rows[number % 2]);
+    if (second) {
+      run_panels(kernel, plan, next, space, panels, runtime);
+    } else {
+      run_gates(kernel, next, space, runtime);
+    }
+    plan = next;
   }
   put_sums(args.d_bias, args.accumulate, plan.gates.coefficients, space.totals);
   put_sums(args.d_alpha, args.accumulate, gates.groups(), space.totals + plan.gates.coefficients);

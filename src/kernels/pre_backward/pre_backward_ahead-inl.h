@@ -10,29 +10,37 @@
 
 namespace mhc::MHC_ISA {
 
-// Runs of panels [first, last) in every row of x, g and du: tokens of the wave's blocks of a group.
+// Runs of neighbouring features in every row of x, g and du, token after token.
 class LinesAhead {
  public:
-  MHC_INLINE LinesAhead(const PreBackwardPlan& plan, int64_t group, int64_t first, int64_t last)
-      : groups_(plan.groups), end_(plan.wave_end) {
+  // What a task of the second phase reads.
+  MHC_INLINE static LinesAhead of_task(const PreBackwardPlan& plan, const PanelTask& task) {
     const PreBackwardArgs& args = *plan.args;
-    const int64_t size = size_of(args.x.dtype);
-    const int64_t begin = first * kPanel;
-    const int64_t all = plan.dims.embedding;
-    lines_ = ceil_div(((last * kPanel < all ? last * kPanel : all) - begin) * size, kLine);
-    const auto add = [&](const Tensor& tensor, int64_t offset) {
-      if (!tensor.present()) return;
-      run_[runs_] = static_cast<const char*>(tensor.data) + (offset + begin) * size;
-      stride_[runs_++] = tensor.stride[0] * size;
-    };
-    const bool mixes = args.d_x.present();
+    LinesAhead ahead(plan, task.first * kPanel, task.last * kPanel);
     for (int64_t i = 0; i < plan.dims.streams; ++i) {
-      add(args.x, i * args.x.stride[1]);
-      if (mixes) add(args.d_x_next, i * args.d_x_next.stride[1]);
+      ahead.add(args.x, i);
+      if (args.d_x.present()) ahead.add(args.d_x_next, i);
     }
-    if (mixes) add(args.d_layer_input, 0);
+    if (args.d_x.present()) ahead.add(args.d_layer_input, 0);
+    const int64_t groups = plan.groups;
     const int64_t block = plan.wave_begin / kTokenBlock;
-    go_to((block + (group + groups_ - block % groups_) % groups_) * kTokenBlock);
+    ahead.groups_ = groups;
+    ahead.end_ = plan.wave_end;
+    ahead.go_to((block + (task.group + groups - block % groups) % groups) * kTokenBlock);
+    return ahead;
+  }
+
+  // What the first phase will read next.
+  MHC_INLINE static LinesAhead of_next_tokens(const PreBackwardPlan& plan, const PanelTask& task) {
+    const PreBackwardArgs& args = *plan.args;
+    LinesAhead ahead(plan, 0, plan.dims.embedding);
+    if (args.d_layer_input.present()) {
+      for (int64_t i = 0; i < plan.dims.streams; ++i) ahead.add(args.x, i);
+      ahead.add(args.d_layer_input, 0);
+      ahead.end_ = task.next_end;
+    }
+    ahead.go_to(task.next_begin);
+    return ahead;
   }
 
   // The next line.
@@ -55,6 +63,17 @@ class LinesAhead {
   static constexpr int64_t kLine = 64;
   static constexpr int64_t kLeast = 8;  // tokens
 
+  MHC_INLINE LinesAhead(const PreBackwardPlan& plan, int64_t begin, int64_t end)
+      : begin_(begin), size_(size_of(plan.args->x.dtype)) {
+    if (end > plan.dims.embedding) end = plan.dims.embedding;
+    lines_ = ceil_div((end - begin) * size_, kLine);
+  }
+  MHC_INLINE void add(const Tensor& tensor, int64_t stream) {
+    if (!tensor.present()) return;
+    run_[runs_] =
+        static_cast<const char*>(tensor.data) + (stream * tensor.stride[1] + begin_) * size_;
+    stride_[runs_++] = tensor.stride[0] * size_;
+  }
   MHC_INLINE void go_to(int64_t t) {
     token_ = t;
     current_ = -1;
@@ -66,15 +85,16 @@ class LinesAhead {
       if (++token_ % kTokenBlock == 0) token_ += (groups_ - 1) * kTokenBlock;
     }
     left_ = token_ < end_ ? lines_ : 0;
-    next_ = run_[current_] + token_ * stride_[current_];
+    if (left_ > 0) next_ = run_[current_] + token_ * stride_[current_];
   }
 
   const char* run_[2 * kMaxStreams + 1];
   int64_t stride_[2 * kMaxStreams + 1];  // bytes from token to token
   int64_t runs_ = 0;
-  int64_t lines_;       // of a run
-  int64_t groups_;
-  int64_t end_;
+  int64_t lines_;         // of a run
+  int64_t begin_, size_;  // its first feature, bytes of one
+  int64_t groups_ = 1;    // blocks of other groups are passed over
+  int64_t end_ = 0;
   int64_t token_ = 0, current_ = 0, left_ = 0;
   const char* next_ = nullptr;
 };

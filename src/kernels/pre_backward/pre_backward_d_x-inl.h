@@ -31,7 +31,7 @@ MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, Lines
                             VF (&sum)[kRows][2]) {
   MHC_UNROLL for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = zero();
   for (int64_t c = 0; c < m; ++c, phi += kPanel) {
-    if (c % 2 == 0) ahead->ask();
+    if (c % 4 != 3) ahead->ask();
     const VF lo = load(phi);
     const VF hi = load(phi + VF::kLanes);
     MHC_UNROLL for (int r = 0; r < kRows; ++r) {

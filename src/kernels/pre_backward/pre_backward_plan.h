@@ -51,12 +51,18 @@ struct PreBackwardPlan {
   MHC_INLINE int64_t phi_parts() const {
     return args->spec.phi_precision == Precision::kBFloat16 ? 1 : 2;
   }
-  MHC_INLINE int64_t panel_pairs() const {
-    return dims.streams * phi_parts() * pairs() * kPanel;
-  }
+  MHC_INLINE int64_t panel_pairs() const { return dims.streams * phi_parts() * pairs() * kPanel; }
   MHC_INLINE float* accumulator(int64_t group, int64_t panel) const {
     return accumulators + (group * panels() + panel) * panel_floats();
   }
+};
+
+struct PanelTask {
+  int64_t group;
+  int64_t first;
+  int64_t last;
+  int64_t next_begin;
+  int64_t next_end;
 };
 
 struct PreBackwardKernel {
@@ -70,10 +76,10 @@ struct PreBackwardKernel {
   // First phase, tokens [begin, end) of the wave; begin is a multiple of lanes. scratch:
   // gate_scratch_floats.
   void (*gates)(const PreBackwardPlan& plan, int64_t begin, int64_t end, float* scratch);
-  // Second phase: d_x and d_phi_eff of panels [first, last) for the wave's blocks of one group.
-  // scratch: panel_scratch_floats.
-  void (*panels)(const PreBackwardPlan& plan, int64_t group, int64_t first, int64_t last,
-                 float* scratch);
+  // Second phase: d_x and d_phi_eff of the task's panels for the wave's blocks of its group. What
+  // the first phase of tokens [next_begin, next_end) reads is brought near meanwhile. scratch:
+  // panel_scratch_floats.
+  void (*panels)(const PreBackwardPlan& plan, const PanelTask& task, float* scratch);
   // At the end: the groups' sums of one panel, in order, to d_phi and d_norm_weight.
   void (*reduce)(const PreBackwardPlan& plan, int64_t panel, float* scratch);
 };
