@@ -86,8 +86,8 @@ def report(results, seconds):
     lines = ["# Mutation check", "",
              f"{caught} of {len(results)} faults turn a kernel test red. `tests/mutation/run.py` on "
              f"{platform.machine()}, {time.strftime('%Y-%m-%d')}, {seconds:.0f} s with the build.", "",
-             "Each fault is one line of a kernel; the tests are the table-driven ones at reduced sizes. `tests/mutation/mutants.py` "
-             "has the lines.", "", "| fault | file | tests that fail |", "|---|---|---|"]
+             "Each fault is one line of a kernel; the tests are the table-driven ones at reduced sizes.",
+             "`tests/mutation/mutants.py` has the lines.", "", "| fault | file | tests that fail |", "|---|---|---|"]
     for (name, file, *_), is_red, count in results:
         lines.append(f"| {name} | `{file}` | {count if is_red else '**none**'} |")
     (ROOT / "docs/mutation.md").write_text("\n".join(lines) + "\n")
