@@ -92,9 +92,6 @@ KERNEL_MUTANTS = [
     ("only the last wave of d_bias", "kernels/pre_backward/pre_backward.cc",
      "totals[c] += static_cast<double>(plan.sums[row * width + c]);",
      "totals[c] = (MUTANT ? 0 : totals[c]) + static_cast<double>(plan.sums[row * width + c]);", BACKWARD),
-    ("features of other shards forgotten", "kernels/pre_backward/pre_backward.cc",
-     "args.embedding_total > 0 ? args.embedding_total : dims.embedding,",
-     "args.embedding_total > 0 && !MUTANT ? args.embedding_total : dims.embedding,", BACKWARD),
 ]
 
 DOT_MUTANTS = [
