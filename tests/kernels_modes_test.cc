@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -104,7 +105,7 @@ class Modes : public testing::TestWithParam<Isa> {
   // On whichever thread: the same bits in every mode, and the mode restored.
   void expect_same(const Case& c, Problem* problem, const Runtime& runtime,
                    const std::vector<uint8_t>& want) {
-    for (const uint32_t own : kModes) {
+    for (const uint32_t own : std::span(kModes).subspan(1, kSmallTests ? 2 : 6)) {
       Status status;
       uint32_t after = 0;
       {
