@@ -48,6 +48,7 @@ struct WatchingExecutor {
   static void run(void* self, int64_t tasks, TaskFunction task, void* context) {
     std::atomic<int64_t> next{0};
     std::vector<std::thread> threads;
+    threads.reserve(3);
     for (int32_t worker = 0; worker < 3; ++worker) {
       threads.emplace_back([&, worker] {
         const uint32_t own = kModes[1 + worker];
