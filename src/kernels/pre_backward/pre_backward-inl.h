@@ -16,7 +16,7 @@ constexpr PreBackwardKernel pre_backward_kernel(Isa isa, const char* name) {
           MHC_ISA_HAS_DOT != 0,
           backward_gates<T>,
           backward_panels<T>,
-          backward_reduce};
+          backward_reduce<T>};
 }
 
 }  // namespace mhc::MHC_ISA

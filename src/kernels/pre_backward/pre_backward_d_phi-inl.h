@@ -1,6 +1,7 @@
 #pragma once
 // d_phi_eff of a block of tokens in one panel. Compiled once per ISA.
 
+#include "kernels/pre_backward/pre_backward_ahead-inl.h"
 #include "kernels/pre_backward/pre_backward_tile-inl.h"
 
 namespace mhc::MHC_ISA {
@@ -8,10 +9,11 @@ namespace mhc::MHC_ISA {
 // accumulators[c][k..] (+)= sum over a block's tokens of d_q[c] x[k..], for kColumns coefficients.
 template <int kColumns>
 MHC_INLINE void d_phi_tile(const float* d_q, int64_t m, const float* x, int64_t tokens, bool first,
-                           float* accumulators) {
+                           float* accumulators, LinesAhead* ahead) {
   VF sum[kColumns][2];
   MHC_UNROLL for (int j = 0; j < kColumns; ++j) sum[j][0] = sum[j][1] = zero();
   for (int64_t t = 0; t < tokens; ++t, d_q += m, x += kPanel) {
+    if (t % 2 == 0) ahead->ask();
     const VF lo = load(x);
     const VF hi = load(x + VF::kLanes);
     MHC_UNROLL for (int j = 0; j < kColumns; ++j) {
@@ -28,7 +30,8 @@ MHC_INLINE void d_phi_tile(const float* d_q, int64_t m, const float* x, int64_t 
 }
 
 inline void d_phi_block(const PreBackwardPlan& plan, int64_t block, int64_t end, bool first,
-                        const PanelScratch& s, float* accumulators) {
+                        const PanelScratch& s, float* accumulators, LinesAhead* shared) {
+  LinesAhead ahead = *shared;
   const int64_t m = plan.gates.coefficients;
   const float* d_q = plan.d_q + (block - plan.wave_begin) * m;
   for (int64_t i = 0; i < plan.dims.streams; ++i) {
@@ -48,7 +51,7 @@ inline void d_phi_block(const PreBackwardPlan& plan, int64_t block, int64_t end,
                                    rows + c * kPanel);
 #endif
         } else {
-          d_phi_tile<kColumns>(d_q + c, m, x, end - block, first, rows + c * kPanel);
+          d_phi_tile<kColumns>(d_q + c, m, x, end - block, first, rows + c * kPanel, &ahead);
         }
         c += kColumns;
       };
@@ -59,6 +62,7 @@ inline void d_phi_block(const PreBackwardPlan& plan, int64_t block, int64_t end,
       if (m - c >= 1) run(Count<1>{});
     }
   }
+  *shared = ahead;
 }
 
 }  // namespace mhc::MHC_ISA

@@ -2,16 +2,18 @@
 // d_x of a block of tokens in one panel: its four terms in f32, rounded once. Compiled once per
 // ISA.
 
+#include "kernels/pre_backward/pre_backward_ahead-inl.h"
 #include "kernels/pre_backward/pre_backward_tile-inl.h"
 
 namespace mhc::MHC_ISA {
 
 // The terms of d_x besides those through phi and the norm. The usual call, both of lazy and reads
 // on a whole panel, is compiled for itself (kUsual), and again with the usual number of streams as
-// a constant (kStreams > 0).
-template <bool kUsual, int kStreams>
+// a constant (kConstantStreams > 0).
+template <bool kUsual, int kConstantStreams>
 struct Terms {
   static constexpr bool kWhole = kUsual;
+  static constexpr int kStreams = kConstantStreams;
   bool lazy;   // h_res g
   bool reads;  // h_pre du
   bool eager;  // a ready d_x of post
@@ -23,51 +25,13 @@ struct Terms {
         n(kStreams > 0 ? kStreams : plan.dims.streams) {}
 };
 
-// Widens the panel's lines of tokens [t, t + kRows).
-template <class T, class Term, int kRows>
-MHC_INLINE void widen_tile(const PreBackwardPlan& plan, int64_t t, int64_t block,
-                           const PanelScratch& s) {
-  const PreBackwardArgs& args = *plan.args;
-  const Term term(plan);
-  const auto widen = [&](const Tensor& tensor, int64_t i, int64_t stride, float* out,
-                         int64_t out_stride) {
-    const T* p = tensor.at<const T>(t) + i * stride + s.first;
-    widen_lines<Term::kWhole, kRows>(p, tensor.stride[0], s.count, out, out_stride);
-  };
-  if (term.reads) widen(args.d_layer_input, 0, 0, s.du, kPanel);
-  for (int64_t i = 0; i < term.n; ++i) {
-    widen(args.x, i, args.x.stride[1], s.x + (i * kTokenBlock + t - block) * kPanel, kPanel);
-    if (term.lazy)
-      widen(args.d_x_next, i, args.d_x_next.stride[1], s.g + i * kPanel, term.n * kPanel);
-  }
-}
-
-// A line of each of a few later tokens, asked for one at a time between multiply-adds: asked for together they would wait
-// for each other in the processor's few fill buffers.
-struct LinesAhead {
-  const char* next;
-  int64_t stride;  // bytes from token to token
-  MHC_INLINE void ask() {
-    prefetch_l2(next);
-    next += stride;
-  }
-};
-
-template <class T>
-MHC_INLINE LinesAhead lines_ahead(const PreBackwardPlan& plan, const Tensor& tensor, int64_t t,
-                                  int64_t i, int64_t feature, int64_t rows) {
-  const int64_t later = t + kAhead + rows <= plan.wave_end ? t + kAhead : t;
-  return {reinterpret_cast<const char*>(tensor.at<const T>(later, i, feature)),
-          rows > 1 ? tensor.stride[0] * static_cast<int64_t>(sizeof(T)) : 0};
-}
-
 // sum[r] = sum_c d_q[c] phi[c] for kRows tokens and one pair of vectors.
 template <int kRows>
-MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, LinesAhead ahead,
+MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, LinesAhead* ahead,
                             VF (&sum)[kRows][2]) {
   MHC_UNROLL for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = zero();
   for (int64_t c = 0; c < m; ++c, phi += kPanel) {
-    if (c % 2 == 0 && c < 2 * kRows) ahead.ask();
+    if (c % 2 == 0) ahead->ask();
     const VF lo = load(phi);
     const VF hi = load(phi + VF::kLanes);
     MHC_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -78,30 +42,12 @@ MHC_INLINE void through_phi(const float* d_q, int64_t m, const float* phi, Lines
   }
 }
 
-// The four terms of d_x for tokens [t, t + kRows), all streams, added in f32 and rounded once.
-template <class T, class Term, int kRows>
-MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block,
-                         const PanelScratch& panel) {
-  const PreBackwardArgs& args = *plan.args;
-  constexpr int64_t kL = VF::kLanes;
-  const PanelScratch s =
-      panel;  // copies: the stores below could otherwise be to what these point to
-  const Term term(plan);
-  const int64_t n = term.n;
+// The same for all streams of the panel, to s.sums.
+template <class Term, int kRows>
+MHC_INLINE void sums_through_phi(const PreBackwardPlan& plan, int64_t row, const PanelScratch& s,
+                                 int64_t n, LinesAhead* ahead) {
   const int64_t m = plan.gates.coefficients;
-  const int64_t row = t - plan.wave_begin;
-  const float* d_q = plan.d_q + row * m;
-  const float* norm = plan.norm + row;
-  const float* h_pre = plan.h_pre + row * n;
-  const float* h_res = plan.h_res + row * n * n;
-  const bool stream_it = plan.stream;
-  const int64_t d_x_stride = args.d_x.stride[0];
-  widen_tile<T, Term, kRows>(plan, t, block, s);
   for (int64_t i = 0; i < n; ++i) {
-    T* d_x = args.d_x.at<T>(t, i, s.first);
-    const LinesAhead x_ahead = lines_ahead<T>(plan, args.x, t, i, s.first, kRows);
-    LinesAhead g_ahead =
-        lines_ahead<T>(plan, term.lazy ? args.d_x_next : args.x, t, i, s.first, kRows);
     for (int64_t k = 0; k < kPanel && (Term::kWhole || k < s.count); k += kPair) {
       VF sum[kRows][2];
       if (plan.dot) {
@@ -111,34 +57,140 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block,
                                sum);
 #endif
       } else {
-        through_phi<kRows>(d_q, m, s.phi + i * m * kPanel + k, x_ahead, sum);
+        through_phi<kRows>(plan.d_q + row * m, m, s.phi + i * m * kPanel + k, ahead, sum);
       }
-      const float* x = s.x + (i * kTokenBlock + t - block) * kPanel + k;
+      float* to = s.sums + i * kRows * kPanel + k;
       MHC_UNROLL for (int r = 0; r < kRows; ++r) {
-        if (term.lazy) g_ahead.ask();
-        const VF minus_norm = splat(-norm[r]);
-        VF a = fma(minus_norm, load(x + r * kPanel), sum[r][0]);
-        VF b = fma(minus_norm, load(x + r * kPanel + kL), sum[r][1]);
-        if (term.reads) {
-          const VF h = broadcast(h_pre + r * n + i);
-          a = fma(h, load(s.du + r * kPanel + k), a);
-          b = fma(h, load(s.du + r * kPanel + k + kL), b);
-        }
-        if (term.lazy) {
-          const float* g = s.g + r * n * kPanel + k;
-          MHC_UNROLL for (int64_t j = 0; j < n; ++j) {
-            const VF h = broadcast(h_res + (r * n + i) * n + j);
-            a = fma(h, load(g + j * kPanel), a);
-            b = fma(h, load(g + j * kPanel + kL), b);
-          }
-        }
-        if (term.eager) {
-          VF lo, hi;
-          load_two<false>(args.d_x_post.at<const T>(t + r, i, s.first), k, s.count, &lo, &hi);
-          a = a + lo;
-          b = b + hi;
-        }
-        store_two<Term::kWhole>(d_x + r * d_x_stride, k, s.count, stream_it, a, b);
+        store(to + r * kPanel, sum[r][0]);
+        store(to + r * kPanel + VF::kLanes, sum[r][1]);
+      }
+    }
+  }
+}
+
+// What a token's other terms are made of, its lines of one panel first; local copies, as the stores
+// could otherwise be to where these stand.
+template <class T>
+struct TokenTerms {
+  struct Lines {
+    const T* p = nullptr;
+    int64_t per_token = 0;
+    int64_t per_stream = 0;
+    MHC_INLINE Lines(const Tensor& tensor, bool used, int64_t t, int64_t feature) {
+      if (!used) return;
+      p = tensor.at<const T>(t) + feature;
+      per_token = tensor.stride[0];
+      per_stream = tensor.rank == 3 ? tensor.stride[1] : 0;
+    }
+    MHC_INLINE const T* stream(int64_t i) const { return p + i * per_stream; }
+    MHC_INLINE void advance() { p += per_token; }
+  };
+  Lines x, g, du, post, d_x;
+  const float* norm;
+  const float* h_pre;
+  const float* h_res;
+  const float* sums;  // through phi
+  float* kept;        // x widened, for d_phi
+  bool stream_it;
+
+  template <class Term>
+  MHC_INLINE TokenTerms(const PreBackwardPlan& plan, const Term& term, int64_t t, int64_t block,
+                        const PanelScratch& s)
+      : x(plan.args->x, true, t, s.first),
+        g(plan.args->d_x_next, term.lazy, t, s.first),
+        du(plan.args->d_layer_input, term.reads, t, s.first),
+        post(plan.args->d_x_post, term.eager, t, s.first),
+        d_x(plan.args->d_x, true, t, s.first),
+        norm(plan.norm + (t - plan.wave_begin)),
+        h_pre(plan.h_pre + (t - plan.wave_begin) * term.n),
+        h_res(plan.h_res + (t - plan.wave_begin) * term.n * term.n),
+        sums(s.sums),
+        kept(s.x + (t - block) * kPanel),
+        stream_it(plan.stream) {}
+  MHC_INLINE void advance(int64_t n) {
+    for (Lines* lines : {&x, &g, &du, &post, &d_x}) lines->advance();
+    norm += 1;
+    h_pre += n;
+    h_res += n * n;
+    sums += kPanel;
+    kept += kPanel;
+  }
+};
+
+// kPair features of one token: its other terms added in f32 and rounded once; x is kept.
+template <class T, class Term, int kRows>
+MHC_INLINE void finish_d_x(const TokenTerms<T>& at, const Term& term, int64_t k, int64_t count) {
+  constexpr bool kWhole = Term::kWhole;
+  constexpr int64_t kL = VF::kLanes;
+  constexpr int64_t kMost = Term::kStreams > 0 ? Term::kStreams : kMaxStreams;
+  const int64_t n = term.n;
+  const VF minus_norm = splat(-*at.norm);
+  VF u[2], g[kMost][2];
+  if (term.reads) load_two<kWhole>(at.du.p, k, count, u, u + 1);
+  if (term.lazy) {
+    MHC_UNROLL for (int64_t j = 0; j < n; ++j) {
+      load_two<kWhole>(at.g.stream(j), k, count, g[j], g[j] + 1);
+    }
+  }
+  MHC_UNROLL for (int64_t i = 0; i < n; ++i) {
+    VF x[2];
+    load_two<kWhole>(at.x.stream(i), k, count, x, x + 1);
+    float* kept = at.kept + i * kTokenBlock * kPanel + k;
+    store(kept, x[0]);
+    store(kept + kL, x[1]);
+    const float* sums = at.sums + i * kRows * kPanel + k;
+    VF a = fma(minus_norm, x[0], load(sums));
+    VF b = fma(minus_norm, x[1], load(sums + kL));
+    if (term.reads) {
+      const VF h = broadcast(at.h_pre + i);
+      a = fma(h, u[0], a);
+      b = fma(h, u[1], b);
+    }
+    if (term.lazy) {
+      MHC_UNROLL for (int64_t j = 0; j < n; ++j) {
+        const VF h = broadcast(at.h_res + i * n + j);
+        a = fma(h, g[j][0], a);
+        b = fma(h, g[j][1], b);
+      }
+    }
+    if (term.eager) {
+      VF post[2];
+      load_two<kWhole>(at.post.stream(i), k, count, post, post + 1);
+      a = a + post[0];
+      b = b + post[1];
+    }
+    store_two<kWhole>(const_cast<T*>(at.d_x.stream(i)), k, count, at.stream_it, a, b);
+  }
+}
+
+// d_x of tokens [t, t + kRows) in a panel, all streams.
+template <class T, class Term, int kRows>
+MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block,
+                         const PanelScratch& s, LinesAhead* ahead) {
+  const Term term(plan);
+  sums_through_phi<Term, kRows>(plan, t - plan.wave_begin, s, term.n, ahead);
+  TokenTerms<T> at(plan, term, t, block, s);
+  const int64_t count = s.count;
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t k = 0; k < kPanel && (Term::kWhole || k < count); k += kPair) {
+      finish_d_x<T, Term, kRows>(at, term, k, count);
+    }
+    at.advance(term.n);
+  }
+}
+
+// x widened for d_phi, where no d_x is asked for.
+template <class T>
+MHC_INLINE void keep_x(const PreBackwardPlan& plan, int64_t block, int64_t end,
+                       const PanelScratch& s) {
+  for (int64_t t = block; t < end; ++t) {
+    for (int64_t i = 0; i < plan.dims.streams; ++i) {
+      float* kept = s.x + (i * kTokenBlock + t - block) * kPanel;
+      for (int64_t k = 0; k < kPanel; k += kPair) {
+        VF a, b;
+        load_two<false>(plan.args->x.at<const T>(t, i, s.first), k, s.count, &a, &b);
+        store(kept + k, a);
+        store(kept + k + VF::kLanes, b);
       }
     }
   }
@@ -147,50 +199,57 @@ MHC_INLINE void d_x_tile(const PreBackwardPlan& plan, int64_t t, int64_t block,
 // Whatever the terms are and however much of the panel there is.
 template <class T, int kRows>
 [[gnu::noinline]] void d_x_tile_any(const PreBackwardPlan& plan, int64_t t, int64_t block,
-                                    const PanelScratch& s) {
-  d_x_tile<T, Terms<false, 0>, kRows>(plan, t, block, s);
+                                    const PanelScratch& s, LinesAhead* ahead) {
+  d_x_tile<T, Terms<false, 0>, kRows>(plan, t, block, s, ahead);
 }
 
 // All panels of a task, tile after tile of tokens.
 template <class T, class Term>
 [[gnu::noinline]] void d_x_block(const PreBackwardPlan& plan, int64_t block, int64_t end,
-                                 int64_t first, int64_t last, float* scratch) {
+                                 int64_t first, int64_t last, float* scratch, LinesAhead* shared) {
+  LinesAhead ahead = *shared;
   int64_t t = block;
   for (; t + kTileRows <= end; t += kTileRows) {
+    ahead.keep_before(t + kTileRows);
     for (int64_t p = first; p < last; ++p) {
       const PanelScratch s(plan, p, first, scratch);
       if constexpr (Term::kWhole) {
         if (s.count == kPanel) {
-          d_x_tile<T, Term, kTileRows>(plan, t, block, s);
+          d_x_tile<T, Term, kTileRows>(plan, t, block, s, &ahead);
           continue;
         }
       }
-      d_x_tile_any<T, kTileRows>(plan, t, block, s);
+      d_x_tile_any<T, kTileRows>(plan, t, block, s, &ahead);
     }
   }
   for (; t < end; ++t) {
     for (int64_t p = first; p < last; ++p)
-      d_x_tile_any<T, 1>(plan, t, block, PanelScratch(plan, p, first, scratch));
+      d_x_tile_any<T, 1>(plan, t, block, PanelScratch(plan, p, first, scratch), &ahead);
   }
+  *shared = ahead;
 }
 
 // d_x of a block, or only x widened where d_x is not asked for.
 template <class T>
 MHC_INLINE void d_x_any(const PreBackwardPlan& plan, int64_t block, int64_t end, int64_t first,
-                        int64_t last, float* scratch) {
+                        int64_t last, float* scratch, LinesAhead* ahead) {
   const PreBackwardArgs& args = *plan.args;
+  const auto run = [&](auto run_block) {
+    run_block(plan, block, end, first, last, scratch, ahead);
+  };
   if (!args.d_x.present()) {
-    for (int64_t t = block; t < end; ++t) {
-      for (int64_t p = first; p < last; ++p) {
-        widen_tile<T, Terms<false, 0>, 1>(plan, t, block, PanelScratch(plan, p, first, scratch));
-      }
-    }
+    for (int64_t p = first; p < last; ++p)
+      keep_x<T>(plan, block, end, PanelScratch(plan, p, first, scratch));
   } else if (!args.d_x_next.present() || !args.d_layer_input.present()) {
-    d_x_block<T, Terms<false, 0>>(plan, block, end, first, last, scratch);
+    run(d_x_block<T, Terms<false, 0>>);
   } else if (plan.dims.streams == 4) {
-    d_x_block<T, Terms<true, 4>>(plan, block, end, first, last, scratch);
+    run(d_x_block<T, Terms<true, 4>>);
+  } else if (plan.dims.streams == 2) {
+    run(d_x_block<T, Terms<true, 2>>);
+  } else if (plan.dims.streams == 8) {
+    run(d_x_block<T, Terms<true, 8>>);
   } else {
-    d_x_block<T, Terms<true, 0>>(plan, block, end, first, last, scratch);
+    run(d_x_block<T, Terms<true, 0>>);
   }
 }
 

@@ -3,7 +3,7 @@
 // Compiled once per ISA.
 
 #include "kernels/common/gates_calls-inl.h"
-#include "kernels/pre_backward/pre_backward_plan.h"
+#include "kernels/pre_backward/pre_backward_order-inl.h"
 
 namespace mhc::MHC_ISA {
 
@@ -118,6 +118,8 @@ void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, flo
     const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
     if (given) {
       given_cotangents(plan, t, count);
+      clean_row(plan.d_q + (t - plan.wave_begin) * m, count * m);
+      clean_row(plan.norm + (t - plan.wave_begin), count);
       if (plan.dot) pair_up(plan, t, count);
       continue;
     }
@@ -146,6 +148,10 @@ void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, flo
                             sums,
                             sums == nullptr ? nullptr : sums + m};
     gates_backward(plan.gates, count, in, out, work);
+    clean_row(out.d_q, count * m);
+    clean_row(out.norm, count);
+    clean_row(out.h_pre, count * n);
+    if (mixes) clean_row(out.h_res, count * n * n);
     if (plan.dot) pair_up(plan, t, count);
     if (args.spec.h_pre_precision == GatePrecision::kActivation) {
       round_rows(DTypeOf<T>::value, count * n, out.h_pre);

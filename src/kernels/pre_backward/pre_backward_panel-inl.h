@@ -25,16 +25,17 @@ template <class T>
 void backward_panels(const PreBackwardPlan& plan, int64_t group, int64_t first, int64_t last,
                      float* scratch) {
   for (int64_t p = first; plan.args->d_x.present() && p < last; ++p) {
-    fold_panel(plan, PanelScratch(plan, p, first, scratch));
+    fold_panel<T>(plan, PanelScratch(plan, p, first, scratch));
   }
+  LinesAhead ahead(plan, group, first, last);
   for (int64_t block = plan.wave_begin; block < plan.wave_end; block += kTokenBlock) {
     const int64_t number = block / kTokenBlock;
     if (number % plan.groups != group) continue;
     const int64_t end = block + kTokenBlock < plan.wave_end ? block + kTokenBlock : plan.wave_end;
-    d_x_any<T>(plan, block, end, first, last, scratch);
+    d_x_any<T>(plan, block, end, first, last, scratch, &ahead);
     for (int64_t p = first; plan.need_d_phi && p < last; ++p) {
       d_phi_block(plan, block, end, number == group, PanelScratch(plan, p, first, scratch),
-                  plan.accumulator(group, p));
+                  plan.accumulator(group, p), &ahead);
     }
   }
   if (plan.stream) stream_fence();

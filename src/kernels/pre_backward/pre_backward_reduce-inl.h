@@ -4,7 +4,7 @@
 //   factors)
 
 #include "kernels/common/phi-inl.h"
-#include "kernels/pre_backward/pre_backward_plan.h"
+#include "kernels/pre_backward/pre_backward_order-inl.h"
 
 namespace mhc::MHC_ISA {
 
@@ -27,7 +27,8 @@ MHC_INLINE void put_row(const Tensor& gradient, bool accumulate, int64_t offset,
   }
 }
 
-inline void backward_reduce(const PreBackwardPlan& plan, int64_t panel, float* scratch) {
+template <class T>
+void backward_reduce(const PreBackwardPlan& plan, int64_t panel, float* scratch) {
   const PreBackwardArgs& args = *plan.args;
   const int64_t n = plan.dims.streams;
   const int64_t m = plan.gates.coefficients;
@@ -49,6 +50,7 @@ inline void backward_reduce(const PreBackwardPlan& plan, int64_t panel, float* s
         const float* row = plan.accumulator(group, panel) + (i * m + c) * kPanel;
         for (int64_t k = 0; k < count; ++k) sum[k] += row[k];
       }
+      if (count == kPanel) unmix_row<T>(sum);
       if (args.d_norm_weight.present()) {
         load_row(args.params.phi, offset, count, phi);
         for (int64_t k = 0; k < count; ++k) d_weight[k] += sum[k] * phi[k];
