@@ -40,6 +40,10 @@ set_target_properties(mhc PROPERTIES
   VERSION ${PROJECT_VERSION}
   SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}  # before 1.0 a minor version may break the ABI
   LINKER_LANGUAGE CXX)
+# Threads of the default runtime are never ended: their code has to stay when a plugin closes the library.
+if(BUILD_SHARED_LIBS AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  target_link_options(mhc PRIVATE LINKER:-z,nodelete)
+endif()
 
 # The public headers, in one file set: what is installed and what the header test compiles.
 file(GLOB MHC_PUBLIC_HEADERS CONFIGURE_DEPENDS include/mhc/*.h include/mhc/*.hpp)

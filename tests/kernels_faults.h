@@ -8,12 +8,12 @@
 // - eps in the wrong place or shared: SeparateEps; each kind of eps goes round in the case lists
 // - sinkhorn variant mixed up: SinkhornVariant
 // - converged-gradient shortcut: iterations 1, 2, 3, 20 in the case lists; kernels_peaked_test
-// - exp without max: HugeLogits
+// - exp without max: HugeLogits, HugeLogitsBackward
 // - overflow at real gradient scale: LargeCotangents in kernels_peaked_test
 // - peaked softmax and normalisation backward: kernels_peaked_test
 // - sigmoid derivative, saturation tested absolutely: SaturatedGates in kernels_peaked_test
-// - NaN swallowed or spread: NanStaysInItsToken
-// - approximate rsqrt: ZeroTinyAndInfiniteTokens
+// - NaN swallowed or spread: NanStaysInItsToken, LanesWithoutATokenReachNoSum
+// - approximate rsqrt: ZeroTinyAndInfiniteTokens, MeanSquareThatIsFlushed
 // - bf16 partial sums: K = 28672 in the size lists; OneBlockOfALongSum in verify/teeth_test
 // - gates in the activation type: bounds of about 1e-6 on the gates of bf16 tokens, everywhere
 // - mixed parameter dtypes: alpha has another type than phi and bias in every case
@@ -22,10 +22,11 @@
 // - strides and alignment: placements, padding and stride 0 in the case lists
 // - stale or unzeroed accumulators: kernels_bitwise_test runs twice; accumulate in the case lists
 // - optional argument dropped on one path: the products of options in the case lists
-// - parameter silently ignored: IterationsStreamsAndZeroEps; what is refused is in base/check_test
+// - parameter silently ignored: IterationsStreamsAndZeroEps, PackedForAnotherPrecision; what is
+//   refused is in base/check_test and api/bad_input_test
 // - frozen inputs: output masks in the case lists
 // - batch dependence: Batches and Tuning in kernels_bitwise_test
-// - floating-point mode of the worker: kernels_bitwise_test; Subnormals; CallersModeIsRestored
+// - floating-point mode of the worker: kernels_modes_test; Subnormals
 // - NaN in narrowing, max and clamp: NanPayloads, NanLogit
 // - reading past the end: OddSizesAtTheEndOfMemory; page ends in the case lists
 // - overflow of sum x^2: OverflowOfTheSumOfSquares
@@ -35,8 +36,8 @@
 // - ISA: the case lists run each row by name, and its call is counted
 // - vacuous tests: verify/teeth_test; tests/mutation
 //
-// Replicated parameters, sharded arrays and custom calls concern the bindings; fork and nested pools
-// are in base/pool_test.
+// Replicated parameters, sharded arrays and custom calls concern the bindings; fork, affinity and
+// nested pools are in base/pool_test.
 
 #include <gtest/gtest.h>
 
@@ -63,6 +64,8 @@ struct Coefficients {
   Spec spec;
   Buffer x, phi, alpha, bias;
   Buffer layer_input, z, inv_rms, h_pre, h_post, h_res;
+  const void* packed_phi = nullptr;
+  size_t packed_phi_bytes = 0;
 
   Coefficients(Spec s, int64_t tokens, int64_t embedding, DType dtype = DType::kF32) : spec(s) {
     const int64_t n = s.streams, m = gate_layout(s, GateKind::kSite).coefficients();
@@ -81,10 +84,17 @@ struct Coefficients {
   }
 
   void run(const Runtime& runtime) {
+    const Status status = call(runtime);
+    ASSERT_TRUE(status.ok()) << status.message;
+  }
+
+  Status call(const Runtime& runtime) {
     PreArgs a;
     a.spec = spec;
     a.x = x;
     a.params = {phi, alpha, bias, {}};
+    a.packed_phi = packed_phi;
+    a.packed_phi_bytes = packed_phi_bytes;
     a.layer_input = layer_input;
     a.z = z;
     a.inv_rms = inv_rms;
@@ -96,8 +106,7 @@ struct Coefficients {
         spec, GateKind::kSite, {t.shape[0], t.shape[1], t.shape[2]}, t.dtype, runtime);
     const Buffer workspace(DType::kF32, {static_cast<int64_t>(bytes / 4 + 1)});
     a.workspace = {workspace.tensor().data, bytes};
-    const Status status = pre(a, runtime);
-    ASSERT_TRUE(status.ok()) << status.message;
+    return pre(a, runtime);
   }
 };
 
@@ -106,6 +115,19 @@ inline Spec spec_of(int32_t manifold, int64_t streams = 4) {
   s.streams = streams;
   s.manifold = manifold;
   return s;
+}
+
+// What is expected of one token of a per-token tensor.
+inline Expected row_of(const Expected& all, int64_t token) {
+  std::vector<int64_t> shape = all.shape;
+  shape[0] = 1;
+  Expected row(all.name, shape);
+  const size_t first = static_cast<size_t>(token) * row.value.size();
+  for (size_t k = 0; k < row.value.size(); ++k) {
+    row.value[k] = all.value[first + k];
+    row.bound[k] = all.bound[first + k];
+  }
+  return row;
 }
 
 inline double sigmoid(double l) { return 1 / (1 + std::exp(-l)); }

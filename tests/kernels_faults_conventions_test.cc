@@ -104,6 +104,37 @@ TEST_P(Faults, IterationsStreamsAndZeroEps) {
   }
 }
 
+// Packed phi carries its precision: it is not used as if it had the other one, and the message
+// names both.
+TEST_P(Faults, PackedForAnotherPrecision) {
+  if (!here_) return;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const Precision made : {Precision::kFloat32, Precision::kBFloat16}) {
+      for (const Precision used : {Precision::kFloat32, Precision::kBFloat16}) {
+        Coefficients c(spec_of(Sinkhorn::id), 3, 37, dtype);
+        c.spec.phi_precision = made;
+        const Params params{c.phi, {}, {}, {}};
+        const size_t bytes = packed_phi_bytes(c.spec, GateKind::kSite, 37, dtype, runtime_);
+        const Buffer packed(DType::kF32, {static_cast<int64_t>(bytes / 4)});
+        ASSERT_TRUE(pack_phi(c.spec, GateKind::kSite, params, 37, dtype, packed.tensor().data,
+                             bytes, runtime_)
+                        .ok());
+        c.spec.phi_precision = used;
+        c.packed_phi = packed.tensor().data;
+        c.packed_phi_bytes = bytes;
+        const Status status = c.call(runtime_);
+        EXPECT_EQ(status.ok(), made == used) << name_of(dtype) << status.message;
+        if (status.ok()) continue;
+        const std::string message = status.message;
+        EXPECT_EQ(message.rfind("pre: packed_phi: expected ", 0), 0u) << message;
+        EXPECT_NE(message.find("phi_precision float32"), std::string::npos) << message;
+        EXPECT_NE(message.find("phi_precision bfloat16"), std::string::npos) << message;
+        for (const double v : widen(c.layer_input)) EXPECT_TRUE(std::isnan(v));
+      }
+    }
+  }
+}
+
 TEST_P(Faults, AccumulatingIntoBf16IsRefused) {
   if (!here_) return;
   const Coefficients c(spec_of(Sinkhorn::id), 1, 4);

@@ -2,37 +2,15 @@
 
 #include "kernels_faults.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 namespace mhc::verify {
 namespace {
-
-TEST_P(Faults, HugeLogits) {
-  if (!here_) return;
-  for (const int32_t manifold : {Sinkhorn::id, Permutation::id, Unconstrained::id, Identity::id}) {
-    for (const double size : {100.0, 1e4}) {
-      Coefficients c(spec_of(manifold), 2, 5);
-      const Tensor& bias = c.bias.tensor();
-      for (int64_t k = 0; k < bias.shape[0]; ++k) bias.store(k % 3 == 0 ? size : -size, k);
-      c.run(runtime_);
-      for (const Buffer* b : {&c.h_pre, &c.h_post, &c.h_res, &c.layer_input}) {
-        for (const double v : widen(*b))
-          EXPECT_TRUE(std::isfinite(v)) << find_manifold(manifold)->name << size;
-      }
-      EXPECT_NEAR(c.h_pre.tensor().load(0, 0), 1, 2e-6);
-      EXPECT_NEAR(c.h_pre.tensor().load(0, 1), 1e-6, 1e-12);
-    }
-  }
-}
 
 // A NaN or inf reaches its own token's outputs and those sums over tokens that it is part of,
 // nothing else.
 TEST_P(Faults, NanStaysInItsToken) {
   for (const double bad : {kNan, kInf}) {
-    for (const Op op :
-         {Op::kPost, Op::kPostBackward, Op::kCollapse, Op::kSpread, Op::kPre, Op::kPreBackward}) {
+    for (const Op op : {Op::kPost, Op::kPostBackward, Op::kCollapse, Op::kSpread, Op::kPre,
+                        Op::kPreBackward, Op::kCoefficients, Op::kCoefficientsBackward}) {
       for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
         if (!here_) return;
         Case c;
@@ -44,11 +22,13 @@ TEST_P(Faults, NanStaysInItsToken) {
         ASSERT_TRUE(problem->run(runtime_).ok());
         std::vector<std::vector<double>> before;
         for (const Output& o : problem->outputs()) before.push_back(widen(o.tensor));
-        const char* input = op == Op::kSpread         ? "source"
-                            : op == Op::kPostBackward ? "d_x_next"
-                                                      : "x";
+        const char* input = op == Op::kSpread                 ? "source"
+                            : op == Op::kPostBackward         ? "d_x_next"
+                            : op == Op::kCoefficients         ? "q"
+                            : op == Op::kCoefficientsBackward ? "d_h_post"
+                                                              : "x";
         const Tensor t = problem->input(input);
-        t.store(bad, 19, t.rank == 3 ? 2 : 5, t.rank == 3 ? 31 : 0);
+        t.store(bad, 19, t.rank == 3 ? 2 : 3, t.rank == 3 ? 31 : 0);
         problem->changed();
         ASSERT_TRUE(problem->run(runtime_).ok());
         const std::vector<Output> outputs = problem->outputs();
@@ -65,7 +45,7 @@ TEST_P(Faults, NanStaysInItsToken) {
                   << describe(c) << " " << outputs[k].name << " element " << i;
             }
           }
-          if (op == Op::kPreBackward && !per_token) {
+          if (!per_token) {
             bool visible = false;
             for (const double v : after) visible = visible || !std::isfinite(v);
             EXPECT_TRUE(visible) << outputs[k].name << " hides it";
@@ -73,22 +53,6 @@ TEST_P(Faults, NanStaysInItsToken) {
         }
         EXPECT_TRUE(reached) << describe(c);
       }
-    }
-  }
-}
-
-TEST_P(Faults, NanLogit) {
-  if (!here_) return;
-  for (const int32_t manifold : {Sinkhorn::id, Permutation::id, Unconstrained::id}) {
-    for (const int64_t where : {0, 5, 8, 13}) {
-      Coefficients c(spec_of(manifold), 1, 5);
-      c.bias.tensor().store(kNan, where);
-      c.run(runtime_);
-      bool seen = false;
-      for (const Buffer* b : {&c.h_pre, &c.h_post, &c.h_res}) {
-        for (const double v : widen(*b)) seen = seen || std::isnan(v);
-      }
-      EXPECT_TRUE(seen) << find_manifold(manifold)->name << " logit " << where;
     }
   }
 }
@@ -163,6 +127,39 @@ TEST_P(Faults, ZeroTinyAndInfiniteTokens) {
   EXPECT_TRUE(std::isnan(c.z.tensor().load(1, 0)));
 }
 
+// norm_form outside divides by rms = sqrt(ss / K): here ss is a normal number and ss / K is flushed.
+// With what forward saves for such a token the norm's term is some 1e-12 of the others in either
+// form, so that the other form's bounds, which do not divide by it, hold for this one.
+TEST_P(Faults, MeanSquareThatIsFlushed) {
+  if (!here_) return;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    Case c;
+    c.op = Op::kPreBackward;
+    c.dims = {3, 4, 33};
+    c.dtype = dtype;
+    const auto prepare = [&] {
+      auto problem = Problem::make(c);
+      const double value = 1.2e-19, inv_rms = 1 / (value + 1e-6);
+      for (int64_t k = 0; k < 132; ++k) {
+        problem->input("x").store(k == 40 ? value : 0, 1, k / 33, k % 33);
+      }
+      problem->input("inv_rms").store(inv_rms, 1);
+      for (int64_t k = 0; k < 24; ++k) {
+        problem->input("z").store(value * inv_rms * 0.1 * static_cast<double>(k), 1, k);
+      }
+      problem->changed();
+      return problem;
+    };
+    const Expected inside = prepare()->expect(splits_phi(c, expected_row(c, runtime_)))[0];
+    c.spec.norm_form = NormForm::kOutside;
+    const auto problem = prepare();
+    ASSERT_TRUE(problem->run(runtime_).ok());
+    const Tensor d_x = problem->outputs()[0].tensor;
+    const Comparison of_token = compare(tokens_of(d_x, 1, 1), row_of(inside, 1));
+    EXPECT_TRUE(of_token.ok()) << describe(c) << "\n" << of_token.first_wrong;
+  }
+}
+
 // sum x^2 leaves f32 while every x is finite: NaN, or right, but no finite wrong gate.
 TEST_P(Faults, OverflowOfTheSumOfSquares) {
   if (!here_) return;
@@ -198,24 +195,6 @@ TEST_P(Faults, Subnormals) {
     }
   }
 }
-
-#if defined(__x86_64__)
-TEST_P(Faults, CallersModeIsRestored) {
-  if (!here_) return;
-  for (const uint32_t mode : {0x1f80u, 0x9fc0u, 0x5f80u}) {  // plain, flushing, rounding up
-    Case c;
-    c.op = Op::kPre;
-    const auto problem = Problem::make(c);
-    const uint32_t before = _mm_getcsr();
-    _mm_setcsr(mode);
-    const Status status = problem->run(runtime_);
-    const uint32_t after = _mm_getcsr() & ~0x3fu;  // not the flags of what happened
-    _mm_setcsr(before);
-    ASSERT_TRUE(status.ok());
-    EXPECT_EQ(after, mode & ~0x3fu);
-  }
-}
-#endif
 
 TEST_P(Faults, OddSizesAtTheEndOfMemory) {
   for (int32_t op = 0; op < kOps; ++op) {

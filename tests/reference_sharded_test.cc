@@ -175,7 +175,6 @@ TEST_P(ReferenceSharded, EqualsTheWhole) {
     partial.kind = kind_;
     partial.x = shard_of(x, shard);
     partial.params.phi = phi_part;
-    partial.embedding_total = kTotal;
     partial.d_q = d_q;
     partial.d_sum_squares = d_ss;
     partial.d_x = d_x_part;

@@ -80,8 +80,9 @@ MHC_EXPORT int32_t mhc_kernel_count(void);
 MHC_EXPORT mhc_kernel_info mhc_kernel_at(int32_t index); /* all zero past the end */
 
 /* Calls per kernel name since the program began or since the last reset, over all threads and
- * runtimes: the proof of what ran. counted_kernel: the index-th name that was ever called, NULL
- * past the end. */
+ * runtimes: the proof of what ran. A name is <operation>_<isa>_<dtype> as in mhc_kernel_at(); f64,
+ * which has no kernel, is counted as <operation>_reference_f64. counted_kernel: the index-th name
+ * that was ever called, NULL past the end. */
 MHC_EXPORT int64_t mhc_calls_of(const char* kernel);
 MHC_EXPORT const char* mhc_counted_kernel(int32_t index);
 MHC_EXPORT void mhc_reset_calls(void);

@@ -5,8 +5,8 @@
 
 namespace mhc {
 
-// Names are string literals of the kernel tables and live for ever. Thread-safe; one call per
-// operation, not per task.
+// Names are string literals that live for ever: <operation>_<isa>_<dtype> of the kernel tables, or
+// <operation>_reference_f64. Thread-safe; one call per operation, not per task.
 void count_call(const char* kernel);
 
 int64_t calls_of(const char* kernel);

@@ -209,6 +209,19 @@ TEST(ThreadPool, DefaultSizeIsWhatTheProcessMayUse) {
   EXPECT_EQ(make_pool(0)->workers(), processors.recommended_threads);
 }
 
+TEST(ThreadPool, DefaultSizeFollowsTheAffinity) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  CPU_ZERO(&one);
+  for (size_t k = 0; k < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++k) {
+    if (CPU_ISSET(k, &all)) CPU_SET(k, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  const int32_t workers = make_pool(0)->workers();
+  ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
+  EXPECT_EQ(workers, 1);
+}
+
 TEST(SerialExecutor, RunsInOrderOnTheCaller) {
   std::vector<int64_t> order;
   serial_executor().run(5, [&](int64_t i, int32_t worker) {

@@ -40,6 +40,12 @@ struct Tensor {
     return static_cast<T*>(data) + i * stride[0] + j * stride[1] + k * stride[2];
   }
 
+  // Row i of an optional tensor.
+  template <class T>
+  MHC_INLINE T* at_or_null(int64_t i) const {
+    return present() ? at<T>(i) : nullptr;
+  }
+
   double load(int64_t i, int64_t j = 0, int64_t k = 0) const {
     return visit_dtype(dtype, [&](auto tag) { return to_double(*at<decltype(tag)>(i, j, k)); });
   }

@@ -1,11 +1,9 @@
 #include "verify/case_lists.h"
 
 #include <algorithm>
+#include <array>
 
-#include "manifold/identity.h"
-#include "manifold/permutation.h"
-#include "manifold/sinkhorn.h"
-#include "manifold/unconstrained.h"
+#include "manifold/list.h"
 #include "verify/pairwise.h"
 #include "verify/random.h"
 
@@ -13,8 +11,11 @@ namespace mhc::verify {
 namespace {
 
 constexpr DType kDTypeLevels[] = {DType::kBF16, DType::kF32, DType::kF16, DType::kF64};
-constexpr int32_t kManifoldLevels[] = {Sinkhorn::id, Permutation::id, Unconstrained::id,
-                                       Identity::id};
+template <class... Ms>
+constexpr std::array<int32_t, sizeof...(Ms)> ids_of(TypeList<Ms...>) {
+  return {Ms::id...};
+}
+constexpr auto kManifoldLevels = ids_of(Manifolds{});
 constexpr int64_t kSmallStreams[] = {4, 1, 2, 3, 5, 8, 6, 7};
 constexpr int64_t kSmallTokens[] = {3, 1, 5, 17, 2, 7};
 constexpr int64_t kSmallEmbeddings[] = {33, 1, 16, 7, 32, 17, 15, 8};
@@ -61,7 +62,7 @@ void set_spec(Digits* d, Case* c) {
   c->dtype = kDTypeLevels[d->next(4)];
   if (uses_params(c->op)) {
     c->param_dtype = d->flag() ? DType::kBF16 : DType::kF32;
-    s.manifold = kManifoldLevels[d->next(4)];
+    s.manifold = kManifoldLevels[d->next(kManifoldLevels.size())];
     s.norm_form = d->flag() ? NormForm::kOutside : NormForm::kInside;
     s.matrix_order = d->flag() ? MatrixOrder::kOutputInput : MatrixOrder::kInputOutput;
   }
@@ -120,7 +121,6 @@ void set_call(Digits* d, Case* c) {
       c->accumulate = d->flag();
       c->narrow_gradients = d->flag();
       c->no_cotangents = d->flag();
-      c->sharded = d->flag();
       [[fallthrough]];
     case Op::kPre: {
       const uint64_t mode = d->next(4);
@@ -143,8 +143,9 @@ void set_rest(uint64_t i, Case* c) {
   const auto pick = [&random](auto& values) { return round_robin(values, random.bits() >> 8); };
   c->seed = random.bits() >> 16;
   c->dims = {pick(kSmallTokens), pick(kSmallStreams), pick(kSmallEmbeddings)};
+  const int64_t most = find_manifold(c->spec.manifold)->max_streams;
   if (random.below(12) == 0 && c->spec.manifold != Sinkhorn::id) c->dims.streams = 16;
-  if (c->spec.manifold == Permutation::id) c->dims.streams = 1 + random.below(5);
+  if (c->dims.streams > most) c->dims.streams = 1 + random.below(most);
   c->placement = static_cast<Placement>(random.below(3));
   if (random.below(2) == 0) c->padding = {random.below(5), random.below(3)};
   constexpr int32_t kIterations[] = {20, 1, 2, 3};
@@ -214,9 +215,6 @@ std::vector<Case> option_cases(Op op, int64_t thin) {
     set_spec(&spec_digits, &c);
     set_call(&call_digits, &c);
     set_rest(i, &c);
-    // With norm_form "outside" a shard lacks the rms of the whole; the coefficients' own backward
-    // has it.
-    if (c.spec.norm_form == NormForm::kOutside && !c.partial) c.sharded = false;
     if (!sensible(c)) continue;
     cases.push_back(c);
   }
@@ -254,8 +252,8 @@ std::vector<Case> size_cases(Op op, double work) {
     return c.dims.streams <= manifold->max_streams && work_of(c) <= work && sensible(c);
   };
   std::vector<Case> cases;
-  const std::vector<int32_t> levels{12, 10, 9, 4, 2, uses_params(op) ? 4 : 1, 3, 3, 2, 2,
-                                    2,  2,  2, 2, 2};
+  const int32_t manifolds = uses_params(op) ? static_cast<int32_t>(kManifoldLevels.size()) : 1;
+  const std::vector<int32_t> levels{12, 10, 9, 4, 2, manifolds, 3, 3, 2, 2, 2, 2, 2, 2, 2};
   for (const Levels& row : pairwise_cover(levels, seed_of(name_of(op)), valid))
     cases.push_back(make(row));
   return cases;

@@ -37,7 +37,6 @@ std::string describe(const Case& c) {
   flag(s.h_res_precision == GatePrecision::kActivation, "h_res_activation");
   flag(c.norm_weight, "norm_weight");
   flag(c.partial, "partial");
-  flag(c.sharded, "sharded");
   flag(c.packed, "packed");
   flag(!c.lazy, "eager");
   flag(c.accumulate, "accumulate");

@@ -35,7 +35,6 @@ struct Case {
 
   bool norm_weight = false;
   bool partial = false;           // project_partial: sums over features without gates
-  bool sharded = false;           // K counts features of other shards too
   bool packed = false;            // phi packed by the caller
   bool lazy = true;               // pre_backward mixes g itself; post_backward leaves d_x out
   bool accumulate = false;        // parameter gradients start from what is there

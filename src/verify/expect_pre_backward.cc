@@ -83,9 +83,8 @@ PreBackwardExpectation::Token PreBackwardExpectation::token_of(const PreBackward
   Approximate ss;
   for (const double v : out.x) ss.value += v * v;
   ss.error = feature_chain(n, count) * unit_ * ss.value + kFlush * static_cast<double>(features_);
-  const int64_t total = a.embedding_total == 0 ? count : a.embedding_total;
   if (!worker->gates) {
-    worker->gates = std::make_unique<TapedGates>(a.spec, a.kind, n * total, a.params.alpha,
+    worker->gates = std::make_unique<TapedGates>(a.spec, a.kind, features_, a.params.alpha,
                                                  a.params.bias, unit_);
   }
   const Bounded z = rows(a.z, t, errors.z);

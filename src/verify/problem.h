@@ -26,6 +26,9 @@ class Problem {
   // of exactly the size that it names.
   Status run(const Runtime& runtime);
   void restore();  // everything as before a run
+  // The operation alone, for tests of the call itself; prepared by restore() or a run.
+  virtual Status call(const Runtime& runtime, Workspace workspace) = 0;
+  virtual size_t workspace_bytes(const Runtime&) const { return 0; }
   // The definition on the same arguments.
   void run_reference();
 
@@ -43,9 +46,7 @@ class Problem {
  protected:
   explicit Problem(const Case& c) : case_(c), random_(c.seed) {}
 
-  virtual Status call(const Runtime& runtime, Workspace workspace) = 0;
   virtual void call_reference() = 0;
-  virtual size_t workspace_bytes(const Runtime&) const { return 0; }
   virtual Status prepare(const Runtime&) { return {}; }
 
   DType gate_type() const { return case_.dtype == DType::kF64 ? DType::kF64 : DType::kF32; }

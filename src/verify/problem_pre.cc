@@ -68,7 +68,6 @@ class PreBackwardProblem : public ProblemOf<PreBackwardArgs> {
                       : site    ? "pre_backward"
                                 : "head_backward";
     args_.kind = c.kind;
-    args_.embedding_total = c.sharded ? 2 * d + 1 : 0;
     args_.accumulate = c.accumulate;
     args_.x = activation("x", n);
     args_.params = parameters(layout, !c.partial);

@@ -11,7 +11,7 @@ namespace mhc::verify {
 namespace {
 
 template <class Rows>
-KernelRow row_of(const Rows& rows, DType dtype, const Runtime& runtime) {
+ChosenRow row_of(const Rows& rows, DType dtype, const Runtime& runtime) {
   const auto& row = choose_kernel(rows, dtype, runtime);
   return {row.name, row.isa};
 }
@@ -22,7 +22,7 @@ void note(std::string* problem, const std::string& line) {
 
 }  // namespace
 
-KernelRow expected_row(const Case& c, const Runtime& runtime) {
+ChosenRow expected_row(const Case& c, const Runtime& runtime) {
   if (c.dtype == DType::kF64) return {};
   switch (c.op) {
     case Op::kPostBackward:
@@ -44,7 +44,7 @@ KernelRow expected_row(const Case& c, const Runtime& runtime) {
   return row_of(post_kernels(), c.dtype, runtime);
 }
 
-bool splits_phi(const Case& c, const KernelRow& row) {
+bool splits_phi(const Case& c, const ChosenRow& row) {
   const bool dot = row.isa == Isa::kAvx512Bf16 && c.dtype == DType::kBF16;
   const bool backward = c.op == Op::kPreBackward;
   return dot && c.spec.phi_precision == Precision::kFloat32 && (c.op == Op::kPre || backward) &&
@@ -55,7 +55,7 @@ CaseRunner::CaseRunner(const Case& c) : case_(c), problem_(Problem::make(c)) {}
 
 CaseResult CaseRunner::run(const Runtime& runtime) {
   CaseResult result;
-  const KernelRow row = expected_row(case_, runtime);
+  const ChosenRow row = expected_row(case_, runtime);
   std::vector<Expected>& expected = expected_[splits_phi(case_, row) ? 1 : 0];
   if (expected.empty()) {
     problem_->restore();

@@ -35,14 +35,14 @@ class CaseRunner {
 };
 
 // Name and instruction set of the row that the runtime chooses for the case; "" for f64.
-struct KernelRow {
+struct ChosenRow {
   std::string name;
   Isa isa = Isa::kScalar;
 };
-KernelRow expected_row(const Case& c, const Runtime& runtime);
+ChosenRow expected_row(const Case& c, const Runtime& runtime);
 
 // Whether this row multiplies phi as two bf16 parts.
-bool splits_phi(const Case& c, const KernelRow& row);
+bool splits_phi(const Case& c, const ChosenRow& row);
 
 // A runtime that runs exactly the rows of this instruction set, where the tables have them.
 Runtime runtime_of(Isa isa);

@@ -33,8 +33,13 @@ if [ -x "$work/prefix/bin/mhc" ]; then
   "$work/prefix/bin/mhc" --version
 fi
 
-# What a shared library shows is its ABI: nothing but the C interface.
 if [ -e "$libdir/libmhc.so" ]; then
+  echo "-- by dlopen"
+  # shellcheck disable=SC2046
+  "$cc" -std=gnu11 -Wall -Wextra -Werror "$source/plugin.c" $(pkg-config --cflags mhc) -ldl -o "$work/plugin"
+  MHC_NUM_THREADS=4 "$work/plugin" "$libdir/libmhc.so"
+
+  # What a shared library shows is its ABI: nothing but the C interface.
   extra=$(nm -D --defined-only "$libdir/libmhc.so" | awk '$2 !~ /[VWu]/ && $3 !~ /^mhc_/ {print $3}')
   if [ -n "$extra" ]; then
     printf -- 'exported beside mhc_*:\n%s\n' "$extra"

@@ -78,7 +78,7 @@ class Bench {
   void run_problem(const SiteProblem& problem) {
     progress_.next("filling memory");
     const Copies copies = copies_for(problem);
-    SiteMemory memory(problem, copies, filler());
+    RotatingSite memory(problem, copies, filler());
     progress_.clear();
     print_problem(problem, site_bytes(problem, copies), copies.limited);
     for (size_t i = 0; i < plan_.threads.size(); ++i) {
@@ -86,7 +86,7 @@ class Bench {
     }
   }
 
-  void run_rows(Isa isa, int32_t threads, const Roofline& roofline, SiteMemory* memory) {
+  void run_rows(Isa isa, int32_t threads, const Roofline& roofline, RotatingSite* memory) {
     const PoolRuntime pool(threads, true, isa, plan_.exact, plan_.environment.tuning);
     const PinnedCaller pinned(threads);
     if (trace_file_) {

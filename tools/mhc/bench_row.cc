@@ -13,7 +13,7 @@ constexpr BenchOp kAll[] = {BenchOp::kPre, BenchOp::kPost, BenchOp::kPostBackwar
                             BenchOp::kPreBackward};
 
 // The kernel of one call, as the library counted it.
-KernelRow kernel_of(BenchOp op, SiteMemory* memory, const Runtime& runtime) {
+KernelRow kernel_of(BenchOp op, RotatingSite* memory, const Runtime& runtime) {
   reset_calls();
   memory->run(op, 0, runtime);
   for (int32_t i = 0; i < kernel_count(); ++i) {
@@ -23,7 +23,7 @@ KernelRow kernel_of(BenchOp op, SiteMemory* memory, const Runtime& runtime) {
   throw std::runtime_error(std::string(name_of(op)) + ": no kernel of the tables was called");
 }
 
-void call(const std::string& op, int64_t turn, SiteMemory* memory, const Runtime& runtime) {
+void call(const std::string& op, int64_t turn, RotatingSite* memory, const Runtime& runtime) {
   if (op == "site") return memory->run_site(turn, runtime);
   memory->run(bench_ops_of(op).front(), turn, runtime);
 }
@@ -44,7 +44,7 @@ std::vector<BenchOp> bench_ops_of(const std::string& name) {
   return {kAll, kAll + kBenchOps};
 }
 
-BenchRow measure_row(const std::string& op, SiteMemory* memory, const Runtime& runtime,
+BenchRow measure_row(const std::string& op, RotatingSite* memory, const Runtime& runtime,
                      const Roofline& roofline, double seconds) {
   BenchRow row;
   row.op = op;
@@ -64,7 +64,7 @@ BenchRow measure_row(const std::string& op, SiteMemory* memory, const Runtime& r
   return row;
 }
 
-void trace_row(const std::string& op, SiteMemory* memory, const Runtime& runtime, Trace* trace) {
+void trace_row(const std::string& op, RotatingSite* memory, const Runtime& runtime, Trace* trace) {
   memory->prepare(runtime);
   call(op, 0, memory, runtime);
   for (const BenchOp part : bench_ops_of(op)) {

@@ -9,7 +9,7 @@
 #include "mhc/floor.h"
 #include "mhc/machine.h"
 #include "mhc/measure.h"
-#include "mhc/site_memory.h"
+#include "mhc/rotating_site.h"
 #include "mhc/trace.h"
 
 namespace mhc::tool {
@@ -31,9 +31,9 @@ struct BenchRow {
 std::vector<std::string> bench_op_names();  // the four, then site
 std::vector<BenchOp> bench_ops_of(const std::string& name);
 
-BenchRow measure_row(const std::string& op, SiteMemory* memory, const Runtime& runtime,
+BenchRow measure_row(const std::string& op, RotatingSite* memory, const Runtime& runtime,
                      const Roofline& roofline, double seconds);
-void trace_row(const std::string& op, SiteMemory* memory, const Runtime& runtime, Trace* trace);
+void trace_row(const std::string& op, RotatingSite* memory, const Runtime& runtime, Trace* trace);
 
 Json to_json(const BenchRow& row, const SiteProblem& problem);
 

@@ -119,7 +119,7 @@ int run_tune(const Options& options, const std::string& output) {
     const Copies copies = copies_of(problem, ops, machine.last_cache(),
                                     std::min(kMemoryLimit, machine.available / 2));
     require_memory(problem, site_bytes(problem, copies), machine);
-    SiteMemory memory(
+    RotatingSite memory(
         problem, copies,
         PoolRuntime(most, false, environment.ceiling, environment.ceiling_named).runtime);
     progress.clear();

@@ -43,7 +43,7 @@ TuningRow row_of(BenchOp op, const SiteProblem& problem, int32_t workers) {
 // Runs calls under one choice after another.
 class Trial {
  public:
-  Trial(BenchOp op, SiteMemory* memory, const Runtime& runtime)
+  Trial(BenchOp op, RotatingSite* memory, const Runtime& runtime)
       : op_(op), memory_(memory), table_(std::make_unique<TuningTable>()), runtime_(runtime) {
     table_->rows[0] = row_of(op, memory->problem(), runtime.executor.workers());
     table_->count = 1;
@@ -61,7 +61,7 @@ class Trial {
 
  private:
   BenchOp op_;
-  SiteMemory* memory_;
+  RotatingSite* memory_;
   std::unique_ptr<TuningTable> table_;
   Runtime runtime_;
   int64_t turn_ = 0;
@@ -101,7 +101,7 @@ std::vector<Knob> knobs_of(BenchOp op) {
 }
 #undef MHC_SET
 
-TuneResult tune_operation(BenchOp op, SiteMemory* memory, const Runtime& runtime,
+TuneResult tune_operation(BenchOp op, RotatingSite* memory, const Runtime& runtime,
                           void (*next)(void* context, const Knob& knob), void* context) {
   Trial trial(op, memory, runtime);
   TuneResult result;

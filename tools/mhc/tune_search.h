@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/runtime.h"
-#include "mhc/site_memory.h"
+#include "mhc/rotating_site.h"
 #include "tune/table.h"
 
 namespace mhc::tool {
@@ -28,7 +28,7 @@ struct TuneResult {
 
 // next(knob) is called before each knob is measured. `runtime` brings the executor; its table is
 // not used.
-TuneResult tune_operation(BenchOp op, SiteMemory* memory, const Runtime& runtime,
+TuneResult tune_operation(BenchOp op, RotatingSite* memory, const Runtime& runtime,
                           void (*next)(void* context, const Knob& knob), void* context);
 
 }  // namespace mhc::tool

@@ -6,19 +6,15 @@
 
 namespace mhc::MHC_ISA {
 
-// Row of token t of an optional f32 tensor, or null.
-MHC_INLINE float* row_at(const Tensor& tensor, int64_t t) {
-  return tensor.present() ? tensor.at<float>(t) : nullptr;
-}
-
 inline void coefficients_forward(const CoefficientsArgs& args, const GateParams& gates,
                                  int64_t begin, int64_t end, float* scratch) {
   for (int64_t t = begin; t < end; t += VF::kLanes) {
     const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
-    const GateRows out{row_at(args.z, t), row_at(args.inv_rms, t), row_at(args.h_pre, t),
-                       row_at(args.h_post, t), row_at(args.h_res, t)};
-    gates_forward(gates, count, row_at(args.q, t), gates.coefficients, row_at(args.sum_squares, t),
-                  out, scratch);
+    const GateRows out{args.z.at_or_null<float>(t), args.inv_rms.at_or_null<float>(t),
+                       args.h_pre.at_or_null<float>(t), args.h_post.at_or_null<float>(t),
+                       args.h_res.at_or_null<float>(t)};
+    gates_forward(gates, count, args.q.at_or_null<float>(t), gates.coefficients,
+                  args.sum_squares.at_or_null<float>(t), out, scratch);
   }
 }
 
@@ -30,13 +26,17 @@ inline void coefficients_backward(const CoefficientsBackwardArgs& args, const Ga
   float* work = d_q + round_up(VF::kLanes * m, 16);
   for (int64_t t = begin; t < end; t += VF::kLanes) {
     const int64_t count = end - t < VF::kLanes ? end - t : VF::kLanes;
-    const GateCotangents in{row_at(args.z, t),           row_at(args.inv_rms, t),
-                            row_at(args.sum_squares, t), row_at(args.d_h_pre, t),
-                            row_at(args.d_h_post, t),    row_at(args.d_h_res, t)};
+    const GateCotangents in{
+        args.z.at_or_null<float>(t),           args.inv_rms.at_or_null<float>(t),
+        args.sum_squares.at_or_null<float>(t), args.d_h_pre.at_or_null<float>(t),
+        args.d_h_post.at_or_null<float>(t),    args.d_h_res.at_or_null<float>(t)};
     float* block = sums == nullptr ? nullptr : sums + (t - begin) / VF::kLanes * (m + kMaxGroups);
-    const GateGradients out{
-        args.d_q.present() ? row_at(args.d_q, t) : d_q, norm, nullptr, nullptr, block,
-        block == nullptr ? nullptr : block + m};
+    const GateGradients out{args.d_q.present() ? args.d_q.at_or_null<float>(t) : d_q,
+                            norm,
+                            nullptr,
+                            nullptr,
+                            block,
+                            block == nullptr ? nullptr : block + m};
     gates_backward(gates, count, in, out, work);
     if (!args.d_sum_squares.present()) continue;
     // d_x = ... - norm x = ... + 2 d_ss x

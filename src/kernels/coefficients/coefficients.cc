@@ -113,7 +113,7 @@ Status coefficients_from_partials_backward(const CoefficientsBackwardArgs& args,
   }
   if (args.z.dtype == DType::kF64) {
     coefficients_backward_reference(args);
-    count_call("coefficients_backward_reference_f64");
+    count_call("coefficients_reference_f64");
     return {};
   }
   const FloatingPointPolicy policy;  // of what this thread does itself

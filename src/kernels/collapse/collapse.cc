@@ -48,7 +48,7 @@ Status collapse(const CollapseArgs& args, const Runtime& runtime) {
   const DType dtype = args.x.dtype;
   if (dims.tokens == 0) return {};
   if (dtype == DType::kF64) {
-    count_call("collapse_reference");
+    count_call("collapse_reference_f64");
     collapse_reference(args, runtime.executor);
     return {};
   }

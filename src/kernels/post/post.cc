@@ -48,7 +48,7 @@ Status post(const PostArgs& args, const Runtime& runtime) {
   const DType dtype = args.x.dtype;
   if (dims.tokens == 0) return {};
   if (dtype == DType::kF64) {
-    count_call("post_reference");
+    count_call("post_reference_f64");
     post_reference(args, runtime.executor);
     return {};
   }

@@ -50,7 +50,7 @@ Status post_backward(const PostBackwardArgs& args, const Runtime& runtime) {
   const DType dtype = g.dtype;
   if (dims.tokens == 0) return {};
   if (dtype == DType::kF64) {
-    count_call("post_backward_reference");
+    count_call("post_backward_reference_f64");
     post_backward_reference(args, runtime.executor);
     return {};
   }

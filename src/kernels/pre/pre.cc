@@ -1,6 +1,7 @@
 #include "kernels/pre/pre.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "base/counters.h"
@@ -72,6 +73,39 @@ PackedHeader header_of(const PreKernel& kernel, const Spec& spec, const PackedPh
           dims.embedding,
           layout.unit,
           layout.parts};
+}
+
+// What packed phi was made for, in an error message.
+struct PackedText {
+  char text[120];
+  explicit PackedText(const PackedHeader* h) {
+    if (h == nullptr || h->magic != kPackedMagic || h->isa < 0 || h->isa >= kIsas) {
+      std::snprintf(text, sizeof(text), "nothing");
+      return;
+    }
+    std::snprintf(text, sizeof(text), "%s with n=%lld, D=%lld, m=%lld, phi_precision %s",
+                  name_of(static_cast<Isa>(h->isa)), static_cast<long long>(h->streams),
+                  static_cast<long long>(h->embedding), static_cast<long long>(h->columns),
+                  h->phi_precision == 0 ? "float32" : "bfloat16");
+  }
+};
+
+// The words of a caller's packed phi, which has to begin with the wanted header.
+Status open_packed_phi(const PreArgs& args, size_t needed, const PackedHeader& wanted,
+                       const uint32_t** words) {
+  ScratchCutter cut(const_cast<void*>(args.packed_phi));
+  const auto* header = reinterpret_cast<const PackedHeader*>(cut.take<uint32_t>(kHeaderWords));
+  *words = cut.take<uint32_t>(0);
+  if (args.packed_phi_bytes < cut.bytes()) header = nullptr;
+  if (header != nullptr && args.packed_phi_bytes >= needed &&
+      std::memcmp(header, &wanted, sizeof(wanted)) == 0) {
+    return {};
+  }
+  return Status::error(StatusCode::kInvalidArgument,
+                       "%s: packed_phi: expected %zu bytes packed for %s, got %zu bytes packed for "
+                       "%s",
+                       args.operation, needed, PackedText(&wanted).text, args.packed_phi_bytes,
+                       PackedText(header).text);
 }
 
 int64_t block_count(const Dims& dims) {
@@ -217,23 +251,9 @@ Status pre(const PreArgs& args, const Runtime& runtime) {
   plan.gates = make_gate_params(args.spec, args.kind, dims.embedding, args.params.alpha,
                                 args.params.bias, space.gate_params);
   if (args.packed_phi != nullptr) {
-    ScratchCutter cut(const_cast<void*>(args.packed_phi));
-    const auto* header = reinterpret_cast<const PackedHeader*>(cut.take<uint32_t>(kHeaderWords));
-    const PackedHeader wanted = header_of(kernel, args.spec, plan.layout, dims);
-    if (args.packed_phi_bytes <
-            packed_phi_bytes(args.spec, args.kind, dims.embedding, args.x.dtype, runtime) ||
-        std::memcmp(header, &wanted, sizeof(wanted)) != 0) {
-      return Status::error(
-          StatusCode::kInvalidArgument,
-          "%s: packed_phi: expected %zu bytes packed for kernel %s with n=%lld, D=%lld, m=%lld, "
-          "got "
-          "%zu bytes packed for something else",
-          args.operation,
-          packed_phi_bytes(args.spec, args.kind, dims.embedding, args.x.dtype, runtime),
-          kernel.name, static_cast<long long>(dims.streams), static_cast<long long>(dims.embedding),
-          static_cast<long long>(plan.layout.columns), args.packed_phi_bytes);
-    }
-    plan.phi = cut.take<uint32_t>(0);
+    MHC_RETURN_IF_ERROR(open_packed_phi(
+        args, packed_phi_bytes(args.spec, args.kind, dims.embedding, args.x.dtype, runtime),
+        header_of(kernel, args.spec, plan.layout, dims), &plan.phi));
   } else {
     pack_all(kernel, args.spec, args.params, plan.layout, dims, space.packed, space.scratch,
              space.scratch_floats, runtime);

@@ -6,6 +6,7 @@
 #include "base/fpenv.h"
 #include "kernels/common/check_args.h"
 #include "kernels/common/scratch.h"
+#include "kernels/common/token_tasks.h"
 #include "kernels/pre_backward/pre_backward_plan.h"
 #include "kernels/pre_backward/pre_backward_reference.h"
 
@@ -44,8 +45,6 @@ namespace {
 constexpr int64_t kBuiltinWaveTokens = 256;
 constexpr int64_t kMaxWaveTokens = 4096;
 constexpr int64_t kBuiltinTaskFeatures = 128;
-// d_x of at least this size bypasses the caches when it is not written over g.
-constexpr int64_t kBuiltinStreamBytes = int64_t{4} << 20;
 
 // With few features there are few panels to share out; token blocks then go to groups with
 // accumulators of their own. A function of the shape alone: it decides the order of the sums.
@@ -198,6 +197,7 @@ PreBackwardPlan wave_after(const PreBackwardPlan& plan, int64_t tokens,
   return next;
 }
 
+// Around the caches, when it is large and not written over g.
 bool streams_d_x(const PreBackwardArgs& args, const Dims& dims, const Tuning& tuning) {
   if (!args.d_x.present()) return false;
   const bool in_place = args.d_x.data == args.d_x_next.data || args.d_x.data == args.d_x_post.data;
@@ -206,8 +206,8 @@ bool streams_d_x(const PreBackwardArgs& args, const Dims& dims, const Tuning& tu
   const bool aligned = reinterpret_cast<uintptr_t>(args.d_x.data) % line == 0 &&
                        (dims.tokens == 1 || args.d_x.stride[0] * size % line == 0) &&
                        args.d_x.stride[1] * size % line == 0;
-  const int64_t least = tuning.stream_bytes >= 0 ? tuning.stream_bytes : kBuiltinStreamBytes;
-  return !in_place && aligned && dims.tokens * dims.flat() * size >= least;
+  const double bytes = static_cast<double>(dims.tokens * dims.flat() * size);
+  return !in_place && aligned && is_streamed(bytes, tuning);
 }
 
 }  // namespace
@@ -259,9 +259,8 @@ Status pre_backward(const PreBackwardArgs& args, const Runtime& runtime) {
   PreBackwardPlan plan;
   plan.args = &args;
   plan.dims = dims;
-  plan.gates = make_gate_params(args.spec, args.kind,
-                                args.embedding_total > 0 ? args.embedding_total : dims.embedding,
-                                args.params.alpha, args.params.bias, space.gate_params);
+  plan.gates = make_gate_params(args.spec, args.kind, dims.embedding, args.params.alpha,
+                                args.params.bias, space.gate_params);
   plan.need_d_phi = args.d_phi.present() || args.d_norm_weight.present();
   plan.need_sums = args.d_alpha.present() || args.d_bias.present();
   plan.stream = streams_d_x(args, dims, tuning);

@@ -31,9 +31,8 @@ struct PreBackwardArgs {
   const char* operation = "pre_backward";  // for messages
   Spec spec;
   GateKind kind = GateKind::kSite;
-  Tensor x;                     // [T, n, D] A; D contiguous
-  Params params;                // as in forward; norm_weight is folded here too
-  int64_t embedding_total = 0;  // D of all shards, for K; 0 means x's own
+  Tensor x;       // [T, n, D] A; D contiguous
+  Params params;  // as in forward; norm_weight is folded here too
 
   // What forward saved; both absent in project_partial's backward.
   Tensor z;        // [T, m] f32 (f64 when A is)

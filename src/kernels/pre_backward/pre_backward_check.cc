@@ -60,12 +60,6 @@ Status check(const PreBackwardArgs& args) {
 
   const bool partial = args.d_q.present() || args.d_sum_squares.present();
   check_mode(&c, args, partial);
-  if (args.embedding_total != 0) {
-    // norm_form "outside" takes the rms from x again, so that x must then be all of it; with shards
-    // of the features, coefficients_from_partials_backward does it from sum_squares.
-    const bool whole = !partial && args.spec.norm_form == NormForm::kOutside;
-    c.range("embedding_total", args.embedding_total, d.size, whole ? d.size : INT64_MAX / n.size);
-  }
   check_phi(&c, p, layout, d.size, parameter, true);
   check_gate_params(&c, p.alpha, p.bias, layout, parameter, !partial);
   if (!partial) {

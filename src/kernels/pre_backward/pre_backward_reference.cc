@@ -22,9 +22,8 @@ class Driver {
         executor_(executor),
         dims_{args.x.shape[0], args.x.shape[1], args.x.shape[2]},
         layout_(gate_layout(args.spec, args.kind)),
-        gates_(
-            static_cast<size_t>(executor.workers()),
-            reference::Gates<double>(args.spec, args.kind, dims_.streams * total_embedding(args))),
+        gates_(static_cast<size_t>(executor.workers()),
+               reference::Gates<double>(args.spec, args.kind, dims_.flat())),
         phi_(reference::load_all(args.params.phi)),
         norm_weight_(reference::load_all(args.params.norm_weight)),
         alpha_(reference::load_all(args.params.alpha)),
@@ -66,9 +65,6 @@ class Driver {
   }
 
  private:
-  static int64_t total_embedding(const PreBackwardArgs& args) {
-    return args.embedding_total != 0 ? args.embedding_total : args.x.shape[2];
-  }
   int64_t m() const { return layout_.coefficients(); }
   int64_t held_tokens() const { return std::min(dims_.tokens, kBlockTokens); }
   bool wants_d_phi() const { return args_.d_phi.present() || args_.d_norm_weight.present(); }

@@ -48,7 +48,7 @@ Status spread(const SpreadArgs& args, const Runtime& runtime) {
   const DType dtype = args.source.dtype;
   if (dims.tokens == 0) return {};
   if (dtype == DType::kF64) {
-    count_call("spread_reference");
+    count_call("spread_reference_f64");
     spread_reference(args, runtime.executor);
     return {};
   }

@@ -12,10 +12,10 @@
 
 namespace mhc::tool {
 
-class SiteMemory {
+class RotatingSite {
  public:
   // Filled by `runtime`; what an operation takes from an earlier one is there in every copy.
-  SiteMemory(const SiteProblem& problem, const Copies& copies, const Runtime& runtime);
+  RotatingSite(const SiteProblem& problem, const Copies& copies, const Runtime& runtime);
 
   // The workspace and the packed phi that runs on this runtime need.
   void prepare(const Runtime& runtime);

@@ -1,4 +1,4 @@
-#include "mhc/site_memory.h"
+#include "mhc/rotating_site.h"
 
 #include <algorithm>
 #include <cmath>
@@ -50,7 +50,7 @@ void touch(const Rotation& rotation, const Runtime& runtime) {
 
 }  // namespace
 
-SiteMemory::SiteMemory(const SiteProblem& problem, const Copies& copies, const Runtime& runtime)
+RotatingSite::RotatingSite(const SiteProblem& problem, const Copies& copies, const Runtime& runtime)
     : problem_(problem) {
   using enum BenchOp;
   const Dims& d = problem_.dims;
@@ -75,7 +75,7 @@ SiteMemory::SiteMemory(const SiteProblem& problem, const Copies& copies, const R
   fill(runtime);
 }
 
-void SiteMemory::fill(const Runtime& runtime) {
+void RotatingSite::fill(const Runtime& runtime) {
   for (const Rotation* r : {&x_, &g_, &layer_output_, &d_layer_input_}) fill_normal(*r, 1, runtime);
   for (const Rotation* r : {&x_next_, &layer_input_, &d_layer_output_, &d_phi_}) touch(*r, runtime);
   fill_normal(phi_, 1 / std::sqrt(static_cast<double>(problem_.dims.flat())), runtime);
@@ -90,7 +90,7 @@ void SiteMemory::fill(const Runtime& runtime) {
   }
 }
 
-void SiteMemory::prepare(const Runtime& runtime) {
+void RotatingSite::prepare(const Runtime& runtime) {
   const size_t bytes = std::max(
       pre_workspace_bytes(problem_.spec, GateKind::kSite, problem_.dims, problem_.dtype, runtime),
       pre_backward_workspace_bytes(problem_.spec, GateKind::kSite, problem_.dims, problem_.dtype,
@@ -108,11 +108,11 @@ void SiteMemory::prepare(const Runtime& runtime) {
   }
 }
 
-Params SiteMemory::params(int64_t turn) const {
+Params RotatingSite::params(int64_t turn) const {
   return {phi_.at(turn), alpha_.at(0), bias_.at(0), {}};
 }
 
-Status SiteMemory::pre(int64_t turn, const Runtime& runtime) {
+Status RotatingSite::pre(int64_t turn, const Runtime& runtime) {
   PreArgs args;
   args.spec = problem_.spec;
   args.x = x_.at(turn);
@@ -130,7 +130,7 @@ Status SiteMemory::pre(int64_t turn, const Runtime& runtime) {
   return mhc::pre(args, runtime);
 }
 
-Status SiteMemory::post(int64_t turn, const Runtime& runtime) {
+Status RotatingSite::post(int64_t turn, const Runtime& runtime) {
   PostArgs args;
   args.spec = problem_.spec;
   args.x = x_.at(turn);
@@ -141,7 +141,7 @@ Status SiteMemory::post(int64_t turn, const Runtime& runtime) {
   return mhc::post(args, runtime);
 }
 
-Status SiteMemory::post_backward(int64_t turn, const Runtime& runtime) {
+Status RotatingSite::post_backward(int64_t turn, const Runtime& runtime) {
   PostBackwardArgs args;
   args.spec = problem_.spec;
   args.d_x_next = g_.at(turn);
@@ -154,7 +154,7 @@ Status SiteMemory::post_backward(int64_t turn, const Runtime& runtime) {
   return mhc::post_backward(args, runtime);
 }
 
-Status SiteMemory::pre_backward(int64_t turn, const Runtime& runtime) {
+Status RotatingSite::pre_backward(int64_t turn, const Runtime& runtime) {
   PreBackwardArgs args;
   args.spec = problem_.spec;
   args.x = x_.at(turn);
@@ -173,7 +173,7 @@ Status SiteMemory::pre_backward(int64_t turn, const Runtime& runtime) {
   return mhc::pre_backward(args, runtime);
 }
 
-void SiteMemory::run(BenchOp op, int64_t turn, const Runtime& runtime) {
+void RotatingSite::run(BenchOp op, int64_t turn, const Runtime& runtime) {
   switch (op) {
     case BenchOp::kPre:
       return require(pre(turn, runtime));
@@ -186,7 +186,7 @@ void SiteMemory::run(BenchOp op, int64_t turn, const Runtime& runtime) {
   }
 }
 
-void SiteMemory::run_site(int64_t turn, const Runtime& runtime) {
+void RotatingSite::run_site(int64_t turn, const Runtime& runtime) {
   require(pre(turn, runtime));
   require(post(turn, runtime));
   require(post_backward(turn + 1, runtime));
