@@ -116,11 +116,6 @@ MHC_INLINE void project_any(const PrePlan& plan, const TileRun& run, uint32_t* w
   project_block<T, FmaUnit>(plan, run, words, totals, sum_squares);
 }
 
-// Rows of token t of an optional output, or null.
-MHC_INLINE float* rows_of(const Tensor& out, int64_t t) {
-  return out.present() ? out.at<float>(t) : nullptr;
-}
-
 // Everything behind the projection, for tokens [t, t + count) of one tile.
 template <class T>
 MHC_INLINE void finish_tile(const PrePlan& plan, int64_t t, int64_t count, const PreScratch& s) {
@@ -141,9 +136,9 @@ MHC_INLINE void finish_tile(const PrePlan& plan, int64_t t, int64_t count, const
   for (int64_t r = 0; r < count; r += VF::kLanes) {
     const int64_t lanes = count - r < VF::kLanes ? count - r : VF::kLanes;
     float* h_pre = args.h_pre.present() ? args.h_pre.at<float>(t + r) : s.h_pre + r * n;
-    const GateRows rows{rows_of(args.z, t + r), rows_of(args.inv_rms, t + r),
+    const GateRows rows{args.z.at_or_null<float>(t + r), args.inv_rms.at_or_null<float>(t + r),
                         collapse || args.h_pre.present() ? h_pre : nullptr,
-                        rows_of(args.h_post, t + r), rows_of(args.h_res, t + r)};
+                        args.h_post.at_or_null<float>(t + r), args.h_res.at_or_null<float>(t + r)};
     gates_forward(plan.gates, lanes, s.totals + r * padded, padded, s.sum_squares + r, rows,
                   s.gates);
     if (!collapse) continue;

@@ -107,10 +107,6 @@ MHC_INLINE void pair_up(const PreBackwardPlan& plan, int64_t t, int64_t count) {
   }
 }
 
-MHC_INLINE const float* rows_or_null(const Tensor& tensor, int64_t t) {
-  return tensor.present() ? tensor.at<const float>(t) : nullptr;
-}
-
 template <class T>
 void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, float* scratch) {
   const PreBackwardArgs& args = *plan.args;
@@ -142,9 +138,12 @@ void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, flo
       }
       if (plan.gates.norm_outside) sum_squares[r] = sum_of_squares<T>(plan, t + r);
     }
-    const GateCotangents in{
-        args.z.at<const float>(t),      args.inv_rms.at<const float>(t), sum_squares, d_h_pre,
-        rows_or_null(args.d_h_post, t), rows_or_null(args.d_h_res, t)};
+    const GateCotangents in{args.z.at<const float>(t),
+                            args.inv_rms.at<const float>(t),
+                            sum_squares,
+                            d_h_pre,
+                            args.d_h_post.at_or_null<const float>(t),
+                            args.d_h_res.at_or_null<const float>(t)};
     const bool mixes = args.d_x.present() && args.d_x_next.present();
     float* sums = plan.need_sums ? plan.sums + row / VF::kLanes * (m + kMaxGroups) : nullptr;
     const GateGradients out{plan.d_q + row * m,
