@@ -108,7 +108,11 @@ struct TokenTerms {
         kept(s.x + (t - block) * kPanel),
         stream_it(plan.stream) {}
   MHC_INLINE void advance(int64_t n) {
-    for (Lines* lines : {&x, &g, &du, &post, &d_x}) lines->advance();
+    x.advance();
+    g.advance();
+    du.advance();
+    post.advance();
+    d_x.advance();
     norm += 1;
     h_pre += n;
     h_res += n * n;
