@@ -5,8 +5,9 @@
 // gates then run one token per lane; the collapse finds the tile in L2. x comes from memory once:
 // (n + 1) D elements move per token, nothing else of that size.
 
-#include "kernels/common/collapse_row-inl.h"
+#include "kernels/common/chunk-inl.h"
 #include "kernels/common/gates_calls-inl.h"
+#include "kernels/common/mix-inl.h"
 #include "kernels/common/pack-inl.h"
 #include "kernels/common/phi-inl.h"
 #include "kernels/common/project-inl.h"
@@ -116,6 +117,35 @@ MHC_INLINE void project_any(const PrePlan& plan, const TileRun& run, uint32_t* w
   project_block<T, FmaUnit>(plan, run, words, totals, sum_squares);
 }
 
+// layer_input of one token: the mix with one output.
+template <class T, int64_t kN>
+MHC_INLINE void collapse_row_of(const PrePlan& plan, int64_t t, const float* h) {
+  const Tensor& x = plan.args->x;
+  MixRows<T> rows;
+  rows.inputs = plan.dims.streams;
+  rows.outputs = 1;
+  rows.weight = h;
+  for (int64_t i = 0; i < rows.inputs; ++i) rows.in[i] = x.at<const T>(t, i);
+  rows.out[0] = plan.args->layer_input.at<T>(t);
+  mix<false, kN, kN == 0 ? 0 : 1>(rows, 0, plan.dims.embedding, plan.stream && can_stream(rows));
+}
+
+template <class T>
+MHC_INLINE void collapse_row(const PrePlan& plan, int64_t t, const float* h_pre) {
+  float h[kMaxStreams];
+  load_weights<T>(h_pre, plan.dims.streams, plan.args->spec.h_pre_precision, h);
+  switch (plan.dims.streams) {
+    case 2:
+      return collapse_row_of<T, 2>(plan, t, h);
+    case 4:
+      return collapse_row_of<T, 4>(plan, t, h);
+    case 8:
+      return collapse_row_of<T, 8>(plan, t, h);
+    default:
+      return collapse_row_of<T, 0>(plan, t, h);
+  }
+}
+
 // Everything behind the projection, for tokens [t, t + count) of one tile.
 template <class T>
 MHC_INLINE void finish_tile(const PrePlan& plan, int64_t t, int64_t count, const PreScratch& s) {
@@ -143,14 +173,7 @@ MHC_INLINE void finish_tile(const PrePlan& plan, int64_t t, int64_t count, const
                   s.gates);
     if (!collapse) continue;
     for (int64_t l = 0; l < lanes; ++l) {
-      float h[kMaxStreams];
-      for (int64_t i = 0; i < n; ++i) {
-        h[i] = h_pre[l * n + i];
-        if (args.spec.h_pre_precision == GatePrecision::kActivation)
-          h[i] = to_float(from_float<T>(h[i]));
-      }
-      collapse_row(args.x.at<const T>(t + r + l), args.x.stride[1], n, h, plan.dims.embedding,
-                   args.layer_input.at<T>(t + r + l));
+      collapse_row<T>(plan, t + r + l, h_pre + l * n);
     }
   }
 }
@@ -169,6 +192,7 @@ void pre_tokens(const PrePlan& plan, int64_t begin, int64_t end, float* scratch)
     }
     finish_tile<T>(plan, t, count, s);
   }
+  if (plan.stream) stream_fence();
 }
 
 // Few tokens: the blocks are the tasks. T * (padded + 1) floats of partial sums each.
@@ -198,6 +222,7 @@ void pre_finish(const PrePlan& plan, int64_t begin, int64_t end, float* scratch)
     }
     finish_tile<T>(plan, t, count, s);
   }
+  if (plan.stream) stream_fence();
 }
 
 inline void pre_pack(const PackedPhiLayout& layout, const Params& params, bool round,

@@ -8,6 +8,7 @@
 #include "base/fpenv.h"
 #include "kernels/common/check_args.h"
 #include "kernels/common/scratch.h"
+#include "kernels/common/token_tasks.h"
 #include "kernels/pre/pre_plan.h"
 #include "kernels/pre/pre_reference.h"
 
@@ -117,9 +118,13 @@ bool splits_features(const Dims& dims, int32_t workers) {
          block_count(dims) > 1;
 }
 
+Tuning tuning_of(const Dims& dims, DType dtype, const Runtime& runtime) {
+  return runtime.tuning("pre", dims.tokens, dims.streams, dims.embedding,
+                        static_cast<int32_t>(dtype));
+}
+
 int64_t tile_tokens(const Dims& dims, DType dtype, const Runtime& runtime) {
-  const Tuning tuning =
-      runtime.tuning("pre", dims.tokens, dims.streams, dims.embedding, static_cast<int32_t>(dtype));
+  const Tuning tuning = tuning_of(dims, dtype, runtime);
   if (tuning.pre_tile_tokens > 0) return std::clamp<int64_t>(tuning.pre_tile_tokens, 1, 256);
   const int64_t fitting = kTileBytes / (dims.flat() * size_of(dtype)) / 8 * 8;
   const int64_t shared = round_up(ceil_div(dims.tokens, runtime.executor.workers()), 8);
@@ -245,6 +250,9 @@ Status pre(const PreArgs& args, const Runtime& runtime) {
   plan.layout = layout_of(kernel, args.spec, gates);
   plan.tile_tokens = tile_tokens(dims, args.x.dtype, runtime);
   plan.blocks = block_count(dims);
+  plan.stream = is_streamed(static_cast<double>(dims.tokens * dims.embedding) *
+                                static_cast<double>(size_of(args.x.dtype)),
+                            tuning_of(dims, args.x.dtype, runtime));
   const PreWorkspace space(args.workspace.data, kernel, args.spec, gates, dims, plan.tile_tokens,
                            workers);
   MHC_RETURN_IF_ERROR(check_workspace(args.operation, args.workspace, space.bytes));

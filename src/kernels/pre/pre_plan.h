@@ -18,7 +18,8 @@ struct PrePlan {
   PackedPhiLayout layout;
   const uint32_t* phi = nullptr;
   int64_t tile_tokens = 0;
-  int64_t blocks = 0;  // of all streams together
+  bool stream = false;  // write layer_input around the caches
+  int64_t blocks = 0;   // of all streams together
   float* partials =
       nullptr;  // [blocks][T][padded + 1]: block sums of q and of the squares, small T only
 };
