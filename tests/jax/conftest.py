@@ -6,6 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
+# XLA's own code is hardly optimised: compiling it is most of the time of these tests. Kernels are not affected.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MHC_LIBRARY_DIR", str(ROOT / "build/release/lib"))
 # Programs that a test starts see the same package.

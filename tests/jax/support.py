@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import zlib
 from pathlib import Path
@@ -48,8 +49,9 @@ def loss(x, params, w, g, spec, implementation="kernel"):
     return jnp.sum(x_next.astype(wide) * g.astype(wide))
 
 
+@functools.partial(jax.jit, static_argnums=(4, 5))
 def gradients(x, params, w, g, spec, implementation="kernel"):
-    """d_x, d_params, d_w."""
+    """d_x, d_params, d_w. Compiled as a whole: operation by operation takes ten times as long."""
     return jax.grad(loss, (0, 1, 2))(x, params, w, g, spec, implementation)
 
 
@@ -130,7 +132,7 @@ def mhc_calls(jaxpr):
 
 
 SPECS = {
-    "sinkhorn": mhc.Spec(),
+    "sinkhorn": mhc.Spec(manifold=mhc.Sinkhorn(5)),
     "permutation": mhc.Spec(manifold="permutation"),
     "unconstrained": mhc.Spec(manifold="unconstrained"),
     "identity": mhc.Spec(manifold="identity"),

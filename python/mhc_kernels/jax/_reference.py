@@ -115,12 +115,15 @@ def manifold(logits: Array, spec: Spec) -> Array:
 
 def sinkhorn(logits: Array, iterations: int, eps: float) -> Array:
     """Softmax of the rows, then columns and rows divided by their sums in turn; eps in every divisor."""
-    c = jax.nn.softmax(logits, axis=-1) + eps
-    c = c / (jnp.sum(c, axis=-2, keepdims=True) + eps)
-    for _ in range(iterations - 1):
-        c = c / (jnp.sum(c, axis=-1, keepdims=True) + eps)
-        c = c / (jnp.sum(c, axis=-2, keepdims=True) + eps)
-    return c
+
+    def divided(c: Array, axis: int) -> Array:
+        return c / (jnp.sum(c, axis=axis, keepdims=True) + eps)
+
+    def step(c: Array, _: None) -> tuple[Array, None]:
+        return divided(divided(c, -1), -2), None
+
+    c = divided(jax.nn.softmax(logits, axis=-1) + eps, -2)
+    return jax.lax.scan(step, c, None, length=iterations - 1)[0]  # unrolled it compiles for many seconds
 
 
 def coefficients(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array]:
