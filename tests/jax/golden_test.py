@@ -67,10 +67,10 @@ def run(file, spec, implementation):
 
 
 def judge(file, name, got, want):
-    """f32: 1e-5 of the largest, thrice that for tensors of a few sums that cancel. bf16: the file's maker and this each round to 2^-9 a few times on the way."""
+    """f32: 1e-5 of the largest, 1e-4 for tensors of a few sums that cancel. bf16: the file's maker and this each round to 2^-9 a few times on the way."""
     if file["x"].dtype == np.float32:
         worst = np.abs(wide(got) - wide(want)).max()
-        assert worst <= (3e-5 if want.size < 16 else 1e-5) * max(np.abs(wide(want)).max(), 1e-30), f"{name}: {worst}"
+        assert worst <= (1e-4 if want.size < 16 else 1e-5) * max(np.abs(wide(want)).max(), 1e-30), f"{name}: {worst}"
         return
     assert relative(got, want) <= 2.0**-6, f"{name}: {relative(got, want)}"
     assert np.abs(wide(got) - wide(want)).max() <= 2.0**-5 * np.abs(wide(want)).max(), name

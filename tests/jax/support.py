@@ -13,6 +13,7 @@ import mhc_kernels as mhc
 import mhc_kernels.jax as mj
 import ml_dtypes
 import numpy as np
+from jax.extend.core import jaxprs_in_params
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 IMPLEMENTATIONS = ("kernel", "reference")
@@ -124,7 +125,7 @@ def mhc_calls(jaxpr):
         for eqn in j.eqns:
             if eqn.primitive.name == "mhc_kernel":
                 found.append((eqn.params["operation"], eqn.params["inputs"], eqn.params["outputs"]))
-            for inner in jax.core.jaxprs_in_params(eqn.params):
+            for inner in jaxprs_in_params(eqn.params):
                 walk(inner)
 
     walk(getattr(jaxpr, "jaxpr", jaxpr))

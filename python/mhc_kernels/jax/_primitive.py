@@ -156,7 +156,7 @@ def _batch(values: Any, dims: Any, *, operation: str, inputs: tuple[str, ...], o
     is wanted (it must stay per example), the kernel runs once per example instead."""
     signature = SIGNATURES[operation]
     bind = functools.partial(kernel_p.bind, operation=operation, inputs=inputs, outputs=outputs, **params)
-    mapped = [None if d is batching.not_mapped else d for d in dims]
+    mapped = [d if isinstance(d, int) else None for d in dims]
     size = next(v.shape[d] for v, d in zip(values, mapped) if d is not None)
     front = [v if d is None else jax.numpy.moveaxis(v, d, 0) for v, d in zip(values, mapped)]
     per_example = any(d is not None and not signature.input(n).tokens for n, d in zip(inputs, mapped))
