@@ -196,7 +196,7 @@ def _attributes(operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...
 
 def _aliases(operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...], in_place: bool) -> dict[int, int]:
     pairs = IN_PLACE.get(operation, {}) if in_place else {}
-    return {inputs.index(i): outputs.index(o) for o, i in pairs.items() if i in inputs and o in outputs}
+    return {inputs.index(i): outputs.index(o) for o, names in pairs.items() if o in outputs for i in names if i in inputs}
 
 
 def _lower_cpu(ctx: Any, *values: Any, operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...],

@@ -73,7 +73,7 @@ def pre(x: Array, params: Params, spec: Spec, *, implementation: str = "kernel")
         layer_input, h_post, h_res = _reference.pre(x, params, spec)
         return layer_input, State(x, h_post, h_res, spec, implementation)
     x, values = canonical(x, params)
-    layer_input, x, h_post, h_res = _pre(spec)(x, *values)
+    layer_input, x, h_post, h_res = pre_with_gradient(spec, lazy=True)(x, *values)
     return layer_input, State(x, h_post, h_res, spec, implementation)
 
 
@@ -126,7 +126,11 @@ def gate_type(x: Array) -> Any:
 
 
 @functools.lru_cache(maxsize=None)
-def _pre(spec: Spec) -> Any:
+def pre_with_gradient(spec: Spec, lazy: bool) -> Any:
+    """(x, phi, alpha, bias, norm_weight) to (layer_input, x, h_post, h_res). The cotangent of the x that
+    is handed on is g, to be mixed here, if lazy; else it is what it says, and is added."""
+    onward = "d_x_next" if lazy else "d_x_post"
+
     def run(x: Any, *params: Any, outputs: tuple[str, ...]) -> dict[str, Any]:
         return call("pre", dict(zip(("x", "phi", "alpha", "bias", "norm_weight"), (x, *params))), outputs, spec)
 
@@ -148,7 +152,7 @@ def _pre(spec: Spec) -> Any:
         d_layer_input, g, d_h_post, d_h_res = map(given, cotangents)
         phi, alpha, bias, norm_weight = params
         operands = dict(x=x, phi=phi, alpha=alpha, bias=bias, norm_weight=norm_weight, z=z, inv_rms=inv_rms,
-                        d_layer_input=d_layer_input, d_h_post=d_h_post, d_h_res=d_h_res, d_x_next=g)
+                        d_layer_input=d_layer_input, d_h_post=d_h_post, d_h_res=d_h_res, **{onward: g})
         r = call("pre_backward", operands, wanted.names, spec, in_place=True)
         return narrow(r, ("d_x", x), *zip(PARAM_GRADIENTS, params))
 
