@@ -201,8 +201,10 @@ def _spec(x: Array, config: MhcKernelConfig) -> Spec:
         raise UnsupportedInputError(f"pre: x: expected shape [B, S, n, D], got {list(getattr(x, 'shape', []))}")
     if not 1 <= x.shape[2] <= 5:
         raise UnsupportedInputError(f"pre: x: expected 1 to 5 streams, got {x.shape[2]}")
+    # The published kernel takes bf16 alone and rounds phi to it; wider activations keep what they came with.
+    precision = "bfloat16" if x.dtype == jnp.bfloat16 else "float32"
     return Spec.preset("maxtext_lite", streams=x.shape[2], norm_eps=config.rms_epsilon,
-                       pre_eps=config.pre_mapping_epsilon)
+                       pre_eps=config.pre_mapping_epsilon, phi_precision=precision)
 
 
 def _check_permutations(permutations: Any, n: int) -> None:

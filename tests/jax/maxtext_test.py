@@ -162,10 +162,8 @@ HAVE_MAXTEXT = importlib.util.find_spec("maxtext") is not None
 @pytest.mark.parametrize("devices", [1, 8])
 def test_maxtexts_own_layer(devices, monkeypatch):
     """One assignment, and the layer with use_mhc_pallas_kernel=True runs here and agrees with its native path."""
-    from maxtext_layer import make_layer, run_layer
+    from maxtext_layer import import_layer, make_layer, run_layer
 
-    import maxtext.layers.mhc as module
-
-    monkeypatch.setattr(module, "mhc_kernel", seam)
+    monkeypatch.setattr(import_layer(), "mhc_kernel", seam)
     native, fast = (run_layer(make_layer(kernel, devices), devices) for kernel in (False, True))
     assert_close(fast, native, 1e-4)
