@@ -1,5 +1,7 @@
 """Kernels on sharded arrays under plain jit, Auto or Explicit axes, without a shard_map by the user.
 
+Explicit axes stand in the operands' types: the call is wrapped in the shard_map that they describe. Auto axes are
+XLA's to decide:
 To XLA a custom call is opaque: it would gather all operands. The rule given here says that every
 leading extent (tokens) may be sharded, over any axes, and that all else is replicated; each device
 then calls the kernel on its tokens, and the parameters' gradients are summed over the axes that the
@@ -27,6 +29,31 @@ def is_partitioned(ctx: Any) -> bool:
     manual = getattr(axis_context, "manual_axes", None)
     mesh = getattr(axis_context, "mesh", None)
     return mesh is not None and mesh.size > 1 and set(manual or ()) != set(mesh.axis_names)
+
+
+def explicit_axes(ctx: Any) -> frozenset[str]:
+    """The mesh axes that the operands' types speak of."""
+    mesh = ctx.avals_in[0].sharding.mesh
+    kinds = zip(mesh.axis_names, getattr(mesh, "axis_types", ()))
+    return frozenset(name for name, kind in kinds if kind == jax.sharding.AxisType.Explicit)
+
+
+def by_types(ctx: Any, axes: frozenset[str], bind: Callable[..., Any], summed: list[bool]) -> Callable[..., Any]:
+    """bind in a shard_map over explicit axes, divided as the types say. summed: which results are sums over tokens."""
+    lead = next((a.sharding.spec for a in ctx.avals_in if any(e is not None for e in a.sharding.spec)), ())
+    over = _flat(lead)
+
+    def on_each_device(*values: Any) -> Any:
+        results = list(bind(*values))
+        where = [k for k, s in enumerate(summed) if s]
+        if over and where:
+            for k, total in zip(where, jax.lax.psum(tuple(results[k] for k in where), over)):
+                results[k] = total
+        return tuple(results)
+
+    specs = lambda avals: tuple(PartitionSpec(*a.sharding.spec) for a in avals)
+    return jax.shard_map(on_each_device, mesh=ctx.avals_in[0].sharding.mesh, in_specs=specs(ctx.avals_in),
+                         out_specs=specs(ctx.avals_out), axis_names=axes, check_vma=False)
 
 
 def without_types(ctx: Any) -> Any:

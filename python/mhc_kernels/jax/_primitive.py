@@ -209,6 +209,12 @@ def _lower_cpu(ctx: Any, *values: Any, operation: str, inputs: tuple[str, ...], 
     if lead == 0 or not _partition.is_partitioned(ctx):
         rule = jax.ffi.ffi_lowering(target, operand_output_aliases=aliases)
         return rule(ctx, *values, **attributes)
+    explicit = _partition.explicit_axes(ctx)
+    if explicit:
+        bind = functools.partial(kernel_p.bind, operation=operation, inputs=inputs, outputs=outputs, spec=spec,
+                                 in_place=in_place, extra=extra)
+        summed = [not SIGNATURES[operation].output(name).tokens for name in outputs]
+        return mlir.lower_fun(_partition.by_types(ctx, explicit, bind, summed), multiple_results=True)(ctx, *values)
     call_target = functools.partial(_partition.ffi_call, target, tuple(ctx.avals_out), aliases, attributes)
     shapes = [tuple(a.shape) for a in ctx.avals_out]
     sharded = _partition.partitioned(SIGNATURES[operation], inputs, outputs, shapes, call_target)
