@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import os
 from pathlib import Path
 
@@ -15,7 +16,11 @@ _FOLDER_VARIABLE = "MHC_LIBRARY_DIR"
 
 def folder() -> Path:
     named = os.environ.get(_FOLDER_VARIABLE)
-    return Path(named) if named else Path(__file__).resolve().parent / "lib"
+    if named:
+        return Path(named)
+    # An editable install has the sources in one place and what was built in another.
+    places = [Path(p) / "lib" for p in importlib.import_module("mhc_kernels").__path__]
+    return next((p for p in places if (p / "libmhc.so").exists()), places[0])
 
 
 def _load(name: str) -> ctypes.CDLL:

@@ -123,7 +123,7 @@ def mhc_calls(jaxpr):
 
     def walk(j):
         for eqn in j.eqns:
-            if eqn.primitive.name == "mhc_kernel":
+            if eqn.primitive.name.startswith("mhc_"):
                 found.append((eqn.params["operation"], eqn.params["inputs"], eqn.params["outputs"]))
             for inner in jaxprs_in_params(eqn.params):
                 walk(inner)

@@ -203,10 +203,10 @@ def test_refused_when_traced(message):
 
 def test_the_library_checks_too():
     """A call that gets past Python's checks is refused by the handler, with the library's message."""
-    from mhc_kernels.jax._primitive import kernel_p
+    from mhc_kernels.jax import _primitive
 
     x, params, _, _ = make(mhc.Spec(), (2,), 8)
-    bind = lambda x, h: kernel_p.bind(x, h, operation="apply_pre", inputs=("x", "h_pre"), outputs=("layer_input",),
+    bind = lambda x, h: _primitive.bind(x, h, operation="apply_pre", inputs=("x", "h_pre"), outputs=("layer_input",),
                                       spec=mhc.Spec(), in_place=False, extra=())
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"apply_pre: h_pre: expected shape \[T=2, n=4\], got \[2, 3\]"):
         jax.block_until_ready(jax.jit(bind)(x, jnp.ones((2, 3))))

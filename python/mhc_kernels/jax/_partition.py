@@ -11,6 +11,7 @@ tokens are sharded over.
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any, Callable
 
 import jax
@@ -94,6 +95,13 @@ def _flat(entries: Any) -> tuple[str, ...]:
     return tuple(axes)
 
 
+def _even(spec: tuple[Any, ...], extents: tuple[int, ...], mesh: Any) -> tuple[Any, ...]:
+    """The spec of the leading extents; those that their axes do not divide stay whole."""
+    entries = (spec + (None,) * len(extents))[: len(extents)]
+    parts = lambda entry: math.prod(mesh.shape[a] for a in _flat((entry,)))
+    return tuple(e if extent % parts(e) == 0 else None for e, extent in zip(entries, extents))
+
+
 def partitioned(signature: Signature, inputs: tuple[str, ...], outputs: tuple[str, ...],
                 shapes: list[tuple[int, ...]], call: Callable[..., list[Any]]) -> Callable[..., Any]:
     """call(shapes of results, *values) as a function of global arrays that XLA may divide by tokens."""
@@ -107,9 +115,8 @@ def partitioned(signature: Signature, inputs: tuple[str, ...], outputs: tuple[st
             return tuple(call(shapes, *values))
 
         def partition(mesh: Any, arguments: Any, results: Any) -> Any:
-            spec = tuple(arguments[reference].sharding.spec)
-            rank = len(arguments[reference].shape)
-            lead = (spec + (None,) * (rank - len(spec)))[: rank - trailing]
+            shape = tuple(arguments[reference].shape)
+            lead = _even(tuple(arguments[reference].sharding.spec), shape[: len(shape) - trailing], mesh)
             axes = _flat(lead)
 
             def on(argument: Argument) -> NamedSharding:

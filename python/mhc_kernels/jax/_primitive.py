@@ -1,6 +1,7 @@
-"""The one primitive through which every kernel is called.
+"""The primitives through which kernels are called: one per operation, alike in all but name, which is what jaxprs and
+profilers show.
 
-Parameters of the primitive: the operation, the names of the operands and results that this call has
+Parameters of a primitive: the operation, the names of the operands and results that this call has
 (an absent operand means zero or none, an absent result is not computed), the spec, and sizes that no
 operand shows. Abstract evaluation gives every result the leading extents, the explicit sharding and
 the varying axes of the operands; the parameters' gradients are f32 (f64 beside f64).
@@ -24,8 +25,7 @@ from mhc_kernels.spec import Spec
 
 Array = Any
 
-kernel_p = Primitive("mhc_kernel")
-kernel_p.multiple_results = True
+PRIMITIVES = {operation: Primitive(f"mhc_{operation}") for operation in SIGNATURES}
 
 
 def call(operation: str, operands: dict[str, Array | None], outputs: tuple[str, ...], spec: Spec | None = None,
@@ -42,9 +42,13 @@ def call(operation: str, operands: dict[str, Array | None], outputs: tuple[str, 
     if not wanted:
         return {}
     values = lift(*[operands[name] for name in inputs])
-    results = kernel_p.bind(*values, operation=operation, inputs=inputs, outputs=wanted, spec=spec,
+    results = bind(*values, operation=operation, inputs=inputs, outputs=wanted, spec=spec,
                             in_place=in_place, extra=tuple(sorted(extra.items())))
     return dict(zip(wanted, results))
+
+
+def bind(*values: Array, operation: str, **params: Any) -> Any:
+    return PRIMITIVES[operation].bind(*values, operation=operation, **params)
 
 
 def varying_axes(*values: Array) -> frozenset[str]:
@@ -119,19 +123,13 @@ def _abstract(*avals: Any, operation: str, inputs: tuple[str, ...], outputs: tup
     return results
 
 
-kernel_p.def_abstract_eval(_abstract)
-
-
 @functools.partial(jax.jit, static_argnames=("operation", "inputs", "outputs", "spec", "in_place", "extra"))
 def _compiled(*values: Array, **params: Any) -> Any:
-    return kernel_p.bind(*values, **params)
+    return bind(*values, **params)
 
 
 def _eager(*values: Array, **params: Any) -> Any:
     return _compiled(*values, **{**params, "in_place": False})  # the caller still has the operands
-
-
-kernel_p.def_impl(_eager)
 
 
 # ---- Differentiation ------------------------------------------------------------------------------
@@ -144,9 +142,6 @@ def _no_jvp(primals: Any, tangents: Any, *, operation: str, **params: Any) -> An
         'use implementation="reference" there')
 
 
-ad.primitive_jvps[kernel_p] = _no_jvp
-
-
 # ---- vmap -----------------------------------------------------------------------------------------
 
 
@@ -155,7 +150,7 @@ def _batch(values: Any, dims: Any, *, operation: str, inputs: tuple[str, ...], o
     """A mapped axis becomes one more axis of tokens. Where a parameter is mapped, or the gradient of one
     is wanted (it must stay per example), the kernel runs once per example instead."""
     signature = SIGNATURES[operation]
-    bind = functools.partial(kernel_p.bind, operation=operation, inputs=inputs, outputs=outputs, **params)
+    run = functools.partial(bind, operation=operation, inputs=inputs, outputs=outputs, **params)
     mapped = [d if isinstance(d, int) else None for d in dims]
     size = next(v.shape[d] for v, d in zip(values, mapped) if d is not None)
     front = [v if d is None else jax.numpy.moveaxis(v, d, 0) for v, d in zip(values, mapped)]
@@ -164,19 +159,16 @@ def _batch(values: Any, dims: Any, *, operation: str, inputs: tuple[str, ...], o
     if not per_example:
         spread = [v if d is not None or not signature.input(n).tokens else jax.numpy.broadcast_to(v, (size, *v.shape))
                   for n, v, d in zip(inputs, front, mapped)]
-        results = bind(*spread)
+        results = run(*spread)
     else:
         moving = [v for v, d in zip(front, mapped) if d is not None]
 
         def one(slices: Any) -> Any:
             rest = iter(slices)
-            return bind(*[v if d is None else next(rest) for v, d in zip(front, mapped)])
+            return run(*[v if d is None else next(rest) for v, d in zip(front, mapped)])
 
         results = jax.lax.map(one, moving)
     return results, [0] * len(results)
-
-
-batching.primitive_batchers[kernel_p] = _batch
 
 
 # ---- Lowering -------------------------------------------------------------------------------------
@@ -211,10 +203,10 @@ def _lower_cpu(ctx: Any, *values: Any, operation: str, inputs: tuple[str, ...], 
         return rule(ctx, *values, **attributes)
     explicit = _partition.explicit_axes(ctx)
     if explicit:
-        bind = functools.partial(kernel_p.bind, operation=operation, inputs=inputs, outputs=outputs, spec=spec,
-                                 in_place=in_place, extra=extra)
+        run = functools.partial(bind, operation=operation, inputs=inputs, outputs=outputs, spec=spec,
+                                in_place=in_place, extra=extra)
         summed = [not SIGNATURES[operation].output(name).tokens for name in outputs]
-        return mlir.lower_fun(_partition.by_types(ctx, explicit, bind, summed), multiple_results=True)(ctx, *values)
+        return mlir.lower_fun(_partition.by_types(ctx, explicit, run, summed), multiple_results=True)(ctx, *values)
     call_target = functools.partial(_partition.ffi_call, target, tuple(ctx.avals_out), aliases, attributes)
     shapes = [tuple(a.shape) for a in ctx.avals_out]
     sharded = _partition.partitioned(SIGNATURES[operation], inputs, outputs, shapes, call_target)
@@ -228,8 +220,18 @@ def _lower_elsewhere(ctx: Any, *values: Any, operation: str, **params: Any) -> A
                               'use implementation="reference" there')
 
 
-# The partitioner's callback needs to know the devices, which JAX otherwise leaves open while it lowers. It finds
-# out by looking for the primitives of this set; no public name leads to it.
-dispatch.prim_requires_devices_during_lowering.add(kernel_p)
-mlir.register_lowering(kernel_p, _lower_elsewhere)
-mlir.register_lowering(kernel_p, _lower_cpu, platform="cpu")
+def _register(primitive: Primitive) -> None:
+    primitive.multiple_results = True
+    primitive.def_abstract_eval(_abstract)
+    primitive.def_impl(_eager)
+    ad.primitive_jvps[primitive] = _no_jvp
+    batching.primitive_batchers[primitive] = _batch
+    # The partitioner's callback needs to know the devices, which JAX otherwise leaves open while it lowers. It finds
+    # out by looking for the primitives of this set; no public name leads to it.
+    dispatch.prim_requires_devices_during_lowering.add(primitive)
+    mlir.register_lowering(primitive, _lower_elsewhere)
+    mlir.register_lowering(primitive, _lower_cpu, platform="cpu")
+
+
+for _primitive in PRIMITIVES.values():
+    _register(_primitive)
