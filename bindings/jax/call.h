@@ -33,7 +33,7 @@ class Call {
   mhc_tensor whole_input();
   mhc_tensor whole_output();
 
-  mhc_params params();             // phi, alpha, bias, norm_weight
+  mhc_params params();              // phi, alpha, bias, norm_weight
   mhc_param_gradients gradients();  // in the same order
 
   const mhc_spec* spec() const { return &spec_; }
@@ -100,9 +100,6 @@ class Call {
     return mhc_jax::run_##name(call);                                                         \
   }                                                                                           \
   extern "C" MHC_EXPORT XLA_FFI_Error* mhc_jax_##name(XLA_FFI_CallFrame*);                    \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(mhc_jax_##name, handle_##name,                                \
-                                xla::ffi::Ffi::Bind()                                         \
-                                    .Ctx<xla::ffi::ThreadPool>()                              \
-                                    .RemainingArgs()                                          \
-                                    .RemainingRets()                                          \
-                                    .Attrs())
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                              \
+      mhc_jax_##name, handle_##name,                                                          \
+      xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs())

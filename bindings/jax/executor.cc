@@ -99,8 +99,8 @@ void Gang::help(int32_t worker) {
       relax();
     }
     std::unique_lock lock(mutex_);
-    changed_.wait(
-        lock, [&] { return generation_.load(std::memory_order_relaxed) != seen || closed_; });
+    changed_.wait(lock,
+                  [&] { return generation_.load(std::memory_order_relaxed) != seen || closed_; });
     if (closed_) return;
     seen = generation_.load(std::memory_order_relaxed);
     Loop* const loop = loop_;

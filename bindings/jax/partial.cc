@@ -50,9 +50,9 @@ ffi::Error run_coefficients_from_partials(Call& call) {
   a.h_pre = call.output(1);
   a.h_post = call.output(1);
   a.h_res = call.output(2);
-  return call.run(mhc_coefficients_from_partials, a,
-                  {MHC_OP_COEFFICIENTS_FROM_PARTIALS, MHC_SITE, a.q.shape[0], a.embedding_total,
-                   a.q.dtype});
+  return call.run(
+      mhc_coefficients_from_partials, a,
+      {MHC_OP_COEFFICIENTS_FROM_PARTIALS, MHC_SITE, a.q.shape[0], a.embedding_total, a.q.dtype});
 }
 
 ffi::Error run_coefficients_from_partials_backward(Call& call) {

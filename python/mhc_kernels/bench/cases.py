@@ -77,7 +77,7 @@ def program(case: Case) -> tuple[Any, tuple[int, ...]]:
     else:
         def run(x: Any, params: Any, w: Any, g: Any) -> Any:
             x_next, backward = jax.vjp(f, x, params, w)
-            return x_next, backward(g)
+            return backward(g), x_next  # a donated g goes to the first result of its shape, which must be d_x
 
         donate = (3,)
     return run, donate
@@ -128,7 +128,7 @@ def measure(case: Case, repetitions: int, tick: Callable[[Any], None] = lambda _
         if case.passes == "forward":
             x = result / jnp.asarray(2, result.dtype)  # the donated x comes back, not growing
         else:
-            g = result[1][0]
+            g = result[0][0]
         tick(result)
         del result
     times = np.array(sorted(seconds[1:])) / case.tokens * 1e6
