@@ -54,7 +54,6 @@ class Call {
   template <class Args>
   ffi::Error run(mhc_status (*function)(const Args*, const mhc_runtime*), const Args& args) {
     if (!error_.empty()) return ffi::Error::InvalidArgument(error_);
-    runtime_.call_helpers();
     return to_error(function(&args, runtime_.get()));
   }
 

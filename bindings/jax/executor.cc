@@ -1,5 +1,7 @@
 #include "executor.h"
 
+#include <sched.h>
+
 #include <map>
 #include <thread>
 
@@ -23,15 +25,22 @@ void relax() {
 }
 
 // Whose run() it is: the library calls the executor on the thread that called the library.
-thread_local Gang* current_gang = nullptr;
+thread_local PoolRuntime* current = nullptr;
+
+// Processors that this process may use.
+int32_t processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
 
 int32_t workers_of(void* context) {
   return static_cast<int32_t>(reinterpret_cast<intptr_t>(context));
 }
 
 void run_on_gang(void*, int64_t tasks, mhc_task task, void* task_context) {
-  if (current_gang != nullptr && tasks > 1) {
-    current_gang->run(tasks, task, task_context);
+  if (current != nullptr && tasks > 1) {
+    current->run(tasks, task, task_context);
     return;
   }
   for (int64_t i = 0; i < tasks; ++i) task(task_context, i, 0);
@@ -47,6 +56,7 @@ const mhc_runtime* runtime_of(int32_t workers) {
     mhc_runtime_options options{};
     options.size = sizeof(options);
     if (mhc_runtime_options_from_environment(&options) != MHC_OK) return nullptr;
+    if (options.num_threads == 0) options.num_threads = processors();
     options.executor = {reinterpret_cast<void*>(static_cast<intptr_t>(workers)), workers_of,
                         run_on_gang};
     if (mhc_runtime_create(&options, &runtime) != MHC_OK) return nullptr;
@@ -126,21 +136,22 @@ PoolRuntime::PoolRuntime(xla::ffi::ThreadPool& pool) : pool_(pool) {
   const int64_t threads = pool.num_threads();
   runtime_ = runtime_of(threads > 1 ? static_cast<int32_t>(threads) : 1);
   if (runtime_ != nullptr) mhc_runtime_workers(runtime_, &workers_);
+  if (workers_ > 1) current = this;
 }
 
-void PoolRuntime::call_helpers() {
-  if (runtime_ == nullptr || workers_ <= 1) return;
-  gang_ = std::make_shared<Gang>();
-  current_gang = gang_.get();
-  for (int32_t worker = 1; worker < workers_; ++worker) {
-    pool_.Schedule([gang = gang_, worker] { gang->help(worker); });
+void PoolRuntime::run(int64_t tasks, mhc_task task, void* context) {
+  if (gang_ == nullptr) {
+    gang_ = std::make_shared<Gang>();
+    for (int32_t worker = 1; worker < workers_; ++worker) {
+      pool_.Schedule([gang = gang_, worker] { gang->help(worker); });
+    }
   }
+  gang_->run(tasks, task, context);
 }
 
 PoolRuntime::~PoolRuntime() {
-  if (gang_ == nullptr) return;
-  current_gang = nullptr;
-  gang_->close();
+  current = nullptr;
+  if (gang_ != nullptr) gang_->close();
 }
 
 }  // namespace mhc_jax

@@ -4,8 +4,10 @@
 // A handler is itself a task of that pool (or runs on Python's thread), so it must never wait for a
 // helper that has not started: with every thread of the pool inside a handler, none would. The
 // caller therefore works through all tasks by itself if nobody comes, and waits only for helpers
-// that have one in hand. Helpers are asked for once per handler, not once per loop: a backward pass
-// has dozens of short loops, and waking a thread for each would cost as much as the loop.
+// that have one in hand. Helpers are asked for once per handler, at its first loop of several tasks,
+// not once per loop: a backward pass has dozens of short loops, and waking a thread for each would
+// cost as much as the loop. XLA's pool has a thread for each host device, however few processors
+// there are; no more workers than processors are used.
 
 #include <mhc/mhc.h>
 
@@ -40,7 +42,7 @@ class Gang {
 };
 
 // The runtime on which a handler calls the library, for as long as this lives. Environment as for
-// every runtime: MHC_NUM_THREADS caps the helpers that are taken from XLA.
+// every runtime: MHC_NUM_THREADS, where it is set, is the most workers to use.
 class PoolRuntime {
  public:
   explicit PoolRuntime(xla::ffi::ThreadPool& pool);
@@ -50,8 +52,8 @@ class PoolRuntime {
 
   // Null where it could not be made; mhc_last_error() then says why.
   const mhc_runtime* get() const { return runtime_; }
-  // Asks for helpers; without it everything runs on the caller.
-  void call_helpers();
+  // With helpers, who are asked for at the first call.
+  void run(int64_t tasks, mhc_task task, void* context);
 
  private:
   xla::ffi::ThreadPool& pool_;

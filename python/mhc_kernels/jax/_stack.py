@@ -56,7 +56,7 @@ def expand(h: Array, streams: int, *, implementation: str = "kernel") -> Array:
     return _expand(streams)(h)  # type: ignore[no-any-return]
 
 
-def reduce(x: Array, *, mode: str = "sum", implementation: str = "kernel") -> Array:
+def reduce(x: Array, mode: str = "sum", *, implementation: str = "kernel") -> Array:
     """out[t,d] = sum_i x[t,i,d] (mode "sum") or its n-th (mode "mean"): [..., n, D] to [..., D]. Nothing is saved."""
     _check.implementation("reduce", implementation)
     _check.activation("reduce", "x", x)
