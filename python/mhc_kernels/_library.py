@@ -1,4 +1,5 @@
-"""Finds and loads the shared libraries of this package: libmhc.so, and libmhc_jax.so on top of it."""
+"""Finds and loads the shared libraries of this package: libmhc.so, and libmhc_jax.so on top of
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from mhc_kernels._version import __version__
 
-# For working on the package without installing it: the folder in which the build puts the libraries.
+# For working on the package without installing it: the folder in which the build puts the
+# libraries.
 _FOLDER_VARIABLE = "MHC_LIBRARY_DIR"
 
 
@@ -26,8 +28,11 @@ def folder() -> Path:
 def _load(name: str) -> ctypes.CDLL:
     path = folder() / name
     if not path.exists():
-        raise ImportError(f"mhc_kernels: {name} is not in {path.parent}: the package was not built for this platform; "
-                          f"install it with pip, or name a build's folder in {_FOLDER_VARIABLE}")
+        raise ImportError(
+            f"mhc_kernels: {name} is not in {path.parent}: the package was not built for this "
+            f"platform; "
+            f"install it with pip, or name a build's folder in {_FOLDER_VARIABLE}"
+        )
     return ctypes.CDLL(str(path))
 
 
@@ -38,7 +43,10 @@ def core() -> ctypes.CDLL:
     library.mhc_version.restype = ctypes.c_char_p
     found = library.mhc_version().decode()
     if found != __version__:
-        raise ImportError(f"mhc_kernels: libmhc.so: expected version {__version__}, got {found}; reinstall the package")
+        raise ImportError(
+            f"mhc_kernels: libmhc.so: expected version {__version__}, got {found}; "
+            "reinstall the package"
+        )
     return library
 
 

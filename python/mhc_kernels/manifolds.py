@@ -38,9 +38,13 @@ class Sinkhorn:
         if not isinstance(self.iterations, int) or not 1 <= self.iterations <= 1000:
             raise ValueError(f"Sinkhorn: iterations: expected 1 to 1000, got {self.iterations!r}")
         if not (isinstance(self.eps, (int, float)) and 0 <= self.eps < math.inf):
-            raise ValueError(f"Sinkhorn: eps: expected a finite number of at least 0, got {self.eps!r}")
+            raise ValueError(
+                f"Sinkhorn: eps: expected a finite number of at least 0, got {self.eps!r}"
+            )
         if self.form in _KNOWN_FORMS:
-            raise ValueError(f'Sinkhorn: form: expected "softmax"; "{self.form}" is another function, not built')
+            raise ValueError(
+                f'Sinkhorn: form: expected "softmax"; "{self.form}" is another function, not built'
+            )
         if self.form not in _FORMS:
             raise ValueError(f'Sinkhorn: form: expected "softmax", got {self.form!r}')
 

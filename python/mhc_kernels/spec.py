@@ -1,4 +1,5 @@
-"""The conventions in which public implementations of hyper-connections differ, as one frozen value."""
+"""The conventions in which public implementations of hyper-connections differ, as one frozen
+value."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ class Spec:
         most = self.manifold.max_streams
         if not isinstance(self.streams, int) or not 1 <= self.streams <= most:
             raise ValueError(
-                f"Spec: streams: expected 1 to {most} for manifold {self.manifold.name}, got {self.streams!r}")
+                f"Spec: streams: expected 1 to {most} for manifold {self.manifold.name}, "
+                f"got {self.streams!r}"
+            )
         for field, choices in _CHOICES.items():
             if getattr(self, field) not in choices:
                 wanted = " or ".join(f'"{c}"' for c in choices)
@@ -103,12 +106,13 @@ class Spec:
         Sinkhorn(iterations=20, eps=1e-06, form='softmax')
         >>> Spec.preset("deepseek")
         Traceback (most recent call last):
-        ValueError: Spec.preset: name: expected deepseek_v4, hf_deepseek_v4, maxtext_lite, maxtext_sinkhorn or liger, \
-got 'deepseek'
+        ValueError: Spec.preset: name: expected deepseek_v4, hf_deepseek_v4, maxtext_lite, ...
         """
         if name not in PRESETS:
             *first, last = PRESETS
-            raise ValueError(f"Spec.preset: name: expected {', '.join(first)} or {last}, got {name!r}")
+            raise ValueError(
+                f"Spec.preset: name: expected {', '.join(first)} or {last}, got {name!r}"
+            )
         return cls(**{**PRESETS[name], **overrides})
 
 

@@ -14,15 +14,24 @@ import mhc_kernels.jax as mj
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = [m.name for m in pkgutil.walk_packages(mhc_kernels.__path__, "mhc_kernels.") if "__main__" not in m.name]
+MODULES = [
+    m.name
+    for m in pkgutil.walk_packages(mhc_kernels.__path__, "mhc_kernels.")
+    if "__main__" not in m.name
+]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("jax*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
-BLOCKS = [(page.name, k, code) for page in PAGES for k, code in enumerate(BLOCK.findall(page.read_text()))]
+BLOCKS = [
+    (page.name, k, code) for page in PAGES for k, code in enumerate(BLOCK.findall(page.read_text()))
+]
 
 
 @pytest.mark.parametrize("module", ["mhc_kernels", *MODULES])
 def test_docstrings(module):
-    failed, _ = doctest.testmod(importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL)
+    failed, _ = doctest.testmod(
+        importlib.import_module(module),
+        optionflags=doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL,
+    )
     assert failed == 0
 
 
@@ -45,7 +54,11 @@ def test_readme_example_is_short():
 
 def test_every_public_name_is_documented():
     text = (ROOT / "docs/jax.md").read_text() + (ROOT / "docs/jax_sharding.md").read_text()
-    undocumented = [n for n in mj.__all__ if n not in ("Params", "HeadParams", "State", "SumSquares") and f"{n}(" not in text]
+    undocumented = [
+        n
+        for n in mj.__all__
+        if n not in ("Params", "HeadParams", "State", "SumSquares") and f"{n}(" not in text
+    ]
     assert not undocumented
     for name in mj.__all__:
         assert inspect.getdoc(getattr(mj, name)), name
@@ -61,8 +74,16 @@ def test_table_of_support():
     from mhc_kernels.jax import _primitive
     from support import SPECS, make, site
 
-    table = (ROOT / "docs/jax.md").read_text().split("<!-- support -->")[1].split("<!-- end support -->")[0]
-    rows = {c[0].strip(): (c[1].strip(), c[2].strip()) for c in (line.strip("|").split("|") for line in table.strip().splitlines()[2:])}
+    table = (
+        (ROOT / "docs/jax.md")
+        .read_text()
+        .split("<!-- support -->")[1]
+        .split("<!-- end support -->")[0]
+    )
+    rows = {
+        c[0].strip(): (c[1].strip(), c[2].strip())
+        for c in (line.strip("|").split("|") for line in table.strip().splitlines()[2:])
+    }
     spec = SPECS["permutation"]
     x, params, w, _ = make(spec, (2,), 4)
 
@@ -74,19 +95,35 @@ def test_table_of_support():
             return "no"
 
     rows_to_run = {
-        "`jit`, `grad`, `vmap`, `vmap` of `grad`, `scan`, `checkpoint`":
-            lambda f: jax.vmap(jax.grad(jax.checkpoint(jax.jit(f))))(x[None]),
-        "jvp, second derivatives": lambda f: (jax.jvp(f, (x,), (x,)), jax.grad(lambda x: jnp.sum(jax.grad(f)(x)))(x)),
-        "`jax.export`": lambda f: jax.export.export(jax.jit(f), disabled_checks=mj.export_checks())(x),
+        "`jit`, `grad`, `vmap`, `vmap` of `grad`, `scan`, `checkpoint`": lambda f: jax.vmap(
+            jax.grad(jax.checkpoint(jax.jit(f)))
+        )(x[None]),
+        "jvp, second derivatives": lambda f: (
+            jax.jvp(f, (x,), (x,)),
+            jax.grad(lambda x: jnp.sum(jax.grad(f)(x)))(x),
+        ),
+        "`jax.export`": lambda f: jax.export.export(jax.jit(f), disabled_checks=mj.export_checks())(
+            x
+        ),
     }
     for name, f in rows_to_run.items():
         assert rows[name] == (works(f, "kernel"), works(f, "reference")), name
-    platforms = {p for p, rules in mlir._platform_specific_lowerings.items()
-                 if any(q in rules for q in _primitive.PRIMITIVES.values())}
+    platforms = {
+        p
+        for p, rules in mlir._platform_specific_lowerings.items()
+        if any(q in rules for q in _primitive.PRIMITIVES.values())
+    }
     assert rows["platforms"] == (", ".join(platforms), "all")
     # Shown by tests of these names.
-    tests = (ROOT / "tests/jax/sharding_test.py").read_text() + (ROOT / "tests/jax/residuals_test.py").read_text()
-    for name in ("test_plain_jit", "test_shard_map_around_the_loss", "test_features_sharded", "test_what_no_one_asks_for"):
+    tests = (ROOT / "tests/jax/sharding_test.py").read_text() + (
+        ROOT / "tests/jax/residuals_test.py"
+    ).read_text()
+    for name in (
+        "test_plain_jit",
+        "test_shard_map_around_the_loss",
+        "test_features_sharded",
+        "test_what_no_one_asks_for",
+    ):
         assert f"def {name}" in tests
     assert len(rows) == 8
 

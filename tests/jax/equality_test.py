@@ -29,7 +29,8 @@ def test_the_comparison_can_fail():
 
 @pytest.mark.parametrize("preset", ["maxtext_lite", "deepseek_v4"])
 def test_toggling_changes_accumulation_alone(preset):
-    """bf16 activations, logits next to steps of bf16: gates in bf16 would jump by 2^-8, gates in f32 do not."""
+    """bf16 activations, logits next to steps of bf16: gates in bf16 would jump by 2^-8, gates in
+    f32 do not."""
     spec = mhc.Spec.preset(preset)
     x, params, w, _ = make(spec, (64,), 128, jnp.bfloat16, norm_weight=False, seed=seed_of(preset))
     steps = np.asarray(np.arange(spec.coefficients) % 7 + 1, np.float32)
@@ -38,8 +39,15 @@ def test_toggling_changes_accumulation_alone(preset):
     run = jax.jit(lambda i: mj.coefficients(x, params, spec, implementation=i), static_argnums=0)
     for name, got, want in zip(("h_pre", "h_post", "h_res"), run("kernel"), run("reference")):
         assert np.abs(wide(got) - wide(want)).max() < 2.0**-18, name
-    out = [jax.jit(lambda: mj.post(mj.pre(x, params, spec, implementation=i)[0],
-                                   mj.pre(x, params, spec, implementation=i)[1]))() for i in ("kernel", "reference")]
+    out = [
+        jax.jit(
+            lambda: mj.post(
+                mj.pre(x, params, spec, implementation=i)[0],
+                mj.pre(x, params, spec, implementation=i)[1],
+            )
+        )()
+        for i in ("kernel", "reference")
+    ]
     different = np.mean(wide(out[0]) != wide(out[1]))
     assert different < 0.05, different  # single elements fall on the other side of a rounding
     assert np.abs(wide(out[0]) - wide(out[1])).max() <= 2.0**-7 * np.abs(wide(out[1])).max()

@@ -18,9 +18,16 @@ def make(**kwargs):
 
 def test_parameters_are_separate():
     state = nnx.state(make(norm_weight=True, param_dtype=jnp.bfloat16), nnx.Param)
-    shapes = {".".join(map(str, path)): (v[...].shape, v[...].dtype.name) for path, v in nnx.to_flat_state(state)}
-    assert shapes == {"phi": ((6, 2, 8), "bfloat16"), "alpha": ((3,), "bfloat16"), "bias": ((6,), "bfloat16"),
-                      "norm_weight": ((2, 8), "bfloat16")}
+    shapes = {
+        ".".join(map(str, path)): (v[...].shape, v[...].dtype.name)
+        for path, v in nnx.to_flat_state(state)
+    }
+    assert shapes == {
+        "phi": ((6, 2, 8), "bfloat16"),
+        "alpha": ((3,), "bfloat16"),
+        "bias": ((6,), "bfloat16"),
+        "norm_weight": ((2, 8), "bfloat16"),
+    }
     assert make().norm_weight is None
 
 
@@ -33,8 +40,11 @@ def test_starts_near_the_ordinary_residual_connection():
 @pytest.mark.parametrize("has_aux", [False, True])
 def test_training_step(has_aux):
     x = jnp.asarray(np.random.default_rng(1).standard_normal((5, 2, 8)), jnp.float32)
-    branch = (lambda u, scale, *, shift: (jnp.tanh(u * scale + shift), 7.0)) if has_aux else \
-        (lambda u, scale, *, shift: jnp.tanh(u * scale + shift))
+    branch = (
+        (lambda u, scale, *, shift: (jnp.tanh(u * scale + shift), 7.0))
+        if has_aux
+        else (lambda u, scale, *, shift: jnp.tanh(u * scale + shift))
+    )
 
     @nnx.jit
     def gradient(layer):

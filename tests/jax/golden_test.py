@@ -1,4 +1,5 @@
-"""What public implementations computed, through both implementations here (tests/golden/README.md)."""
+"""What public implementations computed, through both implementations here
+(tests/golden/README.md)."""
 
 import re
 
@@ -22,14 +23,25 @@ def spec_of(stem):
         return mhc.Spec.preset("maxtext_lite", phi_precision="float32", h_res_precision="float32")
     if stem.startswith("maxtext_sinkhorn"):
         iterations = int(re.search(r"sinkhorn(\d+)", stem)[1])
-        return mhc.Spec.preset("maxtext_sinkhorn", streams=n, manifold=mhc.Sinkhorn(iterations=iterations))
+        return mhc.Spec.preset(
+            "maxtext_sinkhorn", streams=n, manifold=mhc.Sinkhorn(iterations=iterations)
+        )
     iterations = int(number("it"))
     if stem.startswith("liger"):
-        return mhc.Spec.preset("liger", manifold=mhc.Sinkhorn(iterations, number("seps")), norm_eps=number("neps"),
-                               pre_eps=number("peps"))
+        return mhc.Spec.preset(
+            "liger",
+            manifold=mhc.Sinkhorn(iterations, number("seps")),
+            norm_eps=number("neps"),
+            pre_eps=number("peps"),
+        )
     eps = number("eps")
-    return mhc.Spec.preset("hf_deepseek_v4", streams=n, manifold=mhc.Sinkhorn(iterations, eps), pre_eps=eps,
-                           norm_eps=number("neps"))
+    return mhc.Spec.preset(
+        "hf_deepseek_v4",
+        streams=n,
+        manifold=mhc.Sinkhorn(iterations, eps),
+        pre_eps=eps,
+        norm_eps=number("neps"),
+    )
 
 
 def maxtext_params(file, prefix=""):
@@ -46,7 +58,9 @@ def params_of(file, prefix=""):
     if file.stem.startswith("maxtext"):
         return maxtext_params(file, prefix)
     phi = file[f"{prefix}phi"].T if file.stem.startswith("liger") else file[f"{prefix}phi"]
-    return mj.Params(phi.reshape(-1, *file["x"].shape[-2:]), file[f"{prefix}alpha"], file[f"{prefix}bias"])
+    return mj.Params(
+        phi.reshape(-1, *file["x"].shape[-2:]), file[f"{prefix}alpha"], file[f"{prefix}bias"]
+    )
 
 
 def run(file, spec, implementation):
@@ -60,17 +74,30 @@ def run(file, spec, implementation):
         return jnp.sum(x_next.astype(jnp.float32) * g.astype(jnp.float32)), (layer_input, x_next)
 
     d, (layer_input, x_next) = jax.jit(jax.grad(loss, (0, 1, 2, 3), has_aux=True))(x, f, w, params)
-    h_pre, h_post, h_res = jax.jit(mj.coefficients, static_argnums=2, static_argnames="implementation")(
-        x, params, spec, implementation=implementation)
-    return {"layer_input": layer_input, "x_next": x_next, "h_pre": h_pre, "h_post": h_post, "h_res": h_res,
-            "d_x": d[0], "d_f": d[1], "d_w": d[2], "params": d[3]}
+    h_pre, h_post, h_res = jax.jit(
+        mj.coefficients, static_argnums=2, static_argnames="implementation"
+    )(x, params, spec, implementation=implementation)
+    return {
+        "layer_input": layer_input,
+        "x_next": x_next,
+        "h_pre": h_pre,
+        "h_post": h_post,
+        "h_res": h_res,
+        "d_x": d[0],
+        "d_f": d[1],
+        "d_w": d[2],
+        "params": d[3],
+    }
 
 
 def judge(file, name, got, want):
-    """f32: 1e-5 of the largest, 1e-4 for tensors of a few sums that cancel. bf16: the file's maker and this each round to 2^-9 a few times on the way."""
+    """f32: 1e-5 of the largest, 1e-4 for tensors of a few sums that cancel. bf16: the file's maker
+    and this each round to 2^-9 a few times on the way."""
     if file["x"].dtype == np.float32:
         worst = np.abs(wide(got) - wide(want)).max()
-        assert worst <= (1e-4 if want.size < 16 else 1e-5) * max(np.abs(wide(want)).max(), 1e-30), f"{name}: {worst}"
+        assert worst <= (1e-4 if want.size < 16 else 1e-5) * max(np.abs(wide(want)).max(), 1e-30), (
+            f"{name}: {worst}"
+        )
         return
     assert relative(got, want) <= 2.0**-6, f"{name}: {relative(got, want)}"
     assert np.abs(wide(got) - wide(want)).max() <= 2.0**-5 * np.abs(wide(want)).max(), name
@@ -104,15 +131,24 @@ def test_head(stem, implementation):
     file, spec = Golden(stem), spec_of(stem)
     x, g = jnp.asarray(file["x"]), jnp.asarray(file["g_head"])
     phi = file["head_phi"].reshape(spec.streams, *x.shape[-2:])
-    params = mj.HeadParams(jnp.asarray(phi), jnp.asarray(file["head_alpha"]), jnp.asarray(file["head_bias"]))
+    params = mj.HeadParams(
+        jnp.asarray(phi), jnp.asarray(file["head_alpha"]), jnp.asarray(file["head_bias"])
+    )
 
     def run_head(x, p):
-        out, backward = jax.vjp(lambda x, p: mj.head(x, p, spec, implementation=implementation), x, p)
+        out, backward = jax.vjp(
+            lambda x, p: mj.head(x, p, spec, implementation=implementation), x, p
+        )
         return out, backward(g)
 
     out, (d_x, d) = jax.jit(run_head)(x, params)
-    for name, got in {"head": out, "head_d_x": d_x, "d_head_phi": d.phi.reshape(spec.streams, -1),
-                      "d_head_alpha": d.alpha, "d_head_bias": d.bias}.items():
+    for name, got in {
+        "head": out,
+        "head_d_x": d_x,
+        "d_head_phi": d.phi.reshape(spec.streams, -1),
+        "d_head_alpha": d.alpha,
+        "d_head_bias": d.bias,
+    }.items():
         judge(file, name, got, file[name])
 
 

@@ -1,4 +1,5 @@
-"""Values and gradients of both implementations against f64, and what the lazy state must get right."""
+"""Values and gradients of both implementations against f64, and what the lazy state must get
+right."""
 
 import functools
 
@@ -9,23 +10,43 @@ import mhc_kernels as mhc
 import mhc_kernels.jax as mj
 import numpy as np
 import pytest
-from support import (IMPLEMENTATIONS, MANIFOLDS, SPECS, assert_close, assert_equal, gradients, loss, make, relative,
-                     seed_of, site, to_f64)
+from support import (
+    IMPLEMENTATIONS,
+    MANIFOLDS,
+    SPECS,
+    assert_close,
+    assert_equal,
+    gradients,
+    loss,
+    make,
+    relative,
+    seed_of,
+    site,
+    to_f64,
+)
 
 SHAPES = [((3, 5), 24), ((1,), 7), ((33,), 65), ((), 16)]
-CASES = [(m, lead, d, i) for m in MANIFOLDS for k, (lead, d) in enumerate(SHAPES) for i in IMPLEMENTATIONS
-         if k == 0 or (i == "kernel" and m in ("sinkhorn", "permutation"))]
+CASES = [
+    (m, lead, d, i)
+    for m in MANIFOLDS
+    for k, (lead, d) in enumerate(SHAPES)
+    for i in IMPLEMENTATIONS
+    if k == 0 or (i == "kernel" and m in ("sinkhorn", "permutation"))
+]
 
 
 def all_of(x, params, w, g, spec, implementation):
-    run = lambda x, params, w: (site(x, params, w, spec, implementation),
-                                gradients(x, params, w, g, spec, implementation))
+    run = lambda x, params, w: (
+        site(x, params, w, spec, implementation),
+        gradients(x, params, w, g, spec, implementation),
+    )
     return jax.jit(run)(x, params, w)
 
 
 @pytest.mark.parametrize("manifold, lead, embedding, implementation", CASES)
 def test_f32_against_f64(manifold, lead, embedding, implementation):
-    """To the bounds of f32 arithmetic, element by element; tensors of a few elements by relative error."""
+    """To the bounds of f32 arithmetic, element by element; tensors of a few elements by relative
+    error."""
     spec = SPECS[manifold]
     x, params, w, g = make(spec, lead, embedding, seed=seed_of(manifold, lead))
     got, (d_x, d_params, d_w) = all_of(x, params, w, g, spec, implementation)
@@ -43,28 +64,45 @@ def test_f32_against_f64(manifold, lead, embedding, implementation):
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-@pytest.mark.parametrize("field, value", [
-    ("matrix_order", "output_input"), ("norm_form", "outside"), ("pre_eps", 0.25), ("post_mult", 1.0),
-    ("phi_precision", "bfloat16"), ("norm_eps", 0.5), ("manifold", mhc.Sinkhorn(3, 0.1))])
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("matrix_order", "output_input"),
+        ("norm_form", "outside"),
+        ("pre_eps", 0.25),
+        ("post_mult", 1.0),
+        ("phi_precision", "bfloat16"),
+        ("norm_eps", 0.5),
+        ("manifold", mhc.Sinkhorn(3, 0.1)),
+    ],
+)
 def test_every_convention_is_heeded(field, value, implementation):
-    base = mhc.Spec(norm_eps=0.1, manifold=mhc.Sinkhorn(5))  # large enough to tell the two forms of the norm apart
+    base = mhc.Spec(
+        norm_eps=0.1, manifold=mhc.Sinkhorn(5)
+    )  # large enough to tell the two forms of the norm apart
     spec = base.replace(**{field: value})
     x, params, w, g = make(spec, (9,), 12, seed=seed_of(field))
     got = all_of(x, params, w, g, spec, implementation)
     other = all_of(x, params, w, g, base, "kernel")
     assert relative(got[0], other[0]) > 1e-5
     with jax.enable_x64(True):
-        want = all_of(*to_f64((x, params, w, g)), spec, "kernel")  # the library's definition, in double
+        want = all_of(
+            *to_f64((x, params, w, g)), spec, "kernel"
+        )  # the library's definition, in double
     assert_close(got, want, 2e-5)
 
 
-@pytest.mark.parametrize("field", ["h_pre_precision", "h_post_precision", "h_res_precision", "gradient_precision"])
+@pytest.mark.parametrize(
+    "field", ["h_pre_precision", "h_post_precision", "h_res_precision", "gradient_precision"]
+)
 def test_roundings_are_those_of_the_library(field):
     """Both implementations round the same value, and neither agrees with the unrounded one."""
     rounds_gradient = field == "gradient_precision"
     base = SPECS["permutation"]
     spec = base.replace(**{field: "bfloat16" if rounds_gradient else "activation"})
-    x, params, w, g = make(spec, (65,), 64, jnp.float32 if rounds_gradient else jnp.bfloat16, seed=seed_of(field))
+    x, params, w, g = make(
+        spec, (65,), 64, jnp.float32 if rounds_gradient else jnp.bfloat16, seed=seed_of(field)
+    )
 
     @functools.partial(jax.jit, static_argnums=(0, 1))
     def result(spec, implementation):
@@ -73,14 +111,24 @@ def test_roundings_are_those_of_the_library(field):
         u, state = mj.pre(x, params, spec, implementation=implementation)
         return u if field == "h_pre_precision" else mj.post(x[:, 0], state)
 
-    kernel, reference, plain = result(spec, "kernel"), result(spec, "reference"), result(base, "kernel")
+    kernel, reference, plain = (
+        result(spec, "kernel"),
+        result(spec, "reference"),
+        result(base, "kernel"),
+    )
     assert relative(kernel, reference) < 0.5 * relative(kernel, plain)
 
 
-@pytest.mark.parametrize("x_type, kinds", [
-    ("bfloat16", ("float32", "bfloat16", "float32", "float16")), ("float16", ("float16",) * 4),
-    ("float32", ("bfloat16", "float32", "float16", "float32")), ("bfloat16", ("bfloat16",) * 4),
-    ("float64", ("float64", "float32", "bfloat16", "float64"))])
+@pytest.mark.parametrize(
+    "x_type, kinds",
+    [
+        ("bfloat16", ("float32", "bfloat16", "float32", "float16")),
+        ("float16", ("float16",) * 4),
+        ("float32", ("bfloat16", "float32", "float16", "float32")),
+        ("bfloat16", ("bfloat16",) * 4),
+        ("float64", ("float64", "float32", "bfloat16", "float64")),
+    ],
+)
 def test_each_gradient_comes_in_the_type_of_its_parameter(x_type, kinds):
     spec = mhc.Spec(streams=3)
     with jax.enable_x64(x_type == "float64"):
@@ -117,10 +165,13 @@ def test_streams(n):
     for manifold in ("sinkhorn", "permutation") if n <= 5 else ("sinkhorn",):
         spec = mhc.Spec(streams=n, manifold=manifold)
         x, params, w, g = make(spec, (11,), 10, seed=n)
-        assert_close(*(gradients(x, params, w, g, spec, i) for i in IMPLEMENTATIONS), 3e-5, manifold)
+        assert_close(
+            *(gradients(x, params, w, g, spec, i) for i in IMPLEMENTATIONS), 3e-5, manifold
+        )
 
 
-# ---- The state ------------------------------------------------------------------------------------
+# ---- The state
+# ------------------------------------------------------------------------------------
 
 
 def uses_of_the_state(x, params, w, spec, implementation):
@@ -158,8 +209,18 @@ def uses_of_the_state(x, params, w, spec, implementation):
     return locals()
 
 
-@pytest.mark.parametrize("case", ["two_posts", "no_post", "no_layer_input", "x_used_elsewhere", "stopped",
-                                  "stopped_params", "stack"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "two_posts",
+        "no_post",
+        "no_layer_input",
+        "x_used_elsewhere",
+        "stopped",
+        "stopped_params",
+        "stack",
+    ],
+)
 def test_state(case):
     spec = mhc.Spec(manifold="permutation")
     x, params, w, _ = make(spec, (2, 6), 18, seed=seed_of(case))
@@ -184,10 +245,14 @@ def test_site_state_has_true_gradients():
     _, h_post, h_res = mj.coefficients(x, params, spec)
 
     def f(x, h_post, h_res, y, i):
-        return jnp.sum(mj.post(y, mj.site_state(x, h_post, h_res, spec, implementation=i)) * g) + jnp.sum(x * x)
+        return jnp.sum(
+            mj.post(y, mj.site_state(x, h_post, h_res, spec, implementation=i)) * g
+        ) + jnp.sum(x * x)
 
     y = jnp.broadcast_to(w, (5, 12))
-    assert_close(*(jax.grad(f, (0, 1, 2, 3))(x, h_post, h_res, y, i) for i in IMPLEMENTATIONS), 1e-5)
+    assert_close(
+        *(jax.grad(f, (0, 1, 2, 3))(x, h_post, h_res, y, i) for i in IMPLEMENTATIONS), 1e-5
+    )
 
 
 @pytest.mark.parametrize("x_type", ["float32", "bfloat16"])
@@ -217,7 +282,11 @@ def test_around_the_stack():
     def f(x, hp, w, i):
         r = [mj.reduce(x, mode=m, implementation=i) for m in ("sum", "mean")]
         e = mj.expand(w, 3, implementation=i)
-        return jnp.sum(mj.head(x + e, hp, spec, implementation=i) * w) + jnp.sum(r[0] * r[1]) + jnp.sum(e**3)
+        return (
+            jnp.sum(mj.head(x + e, hp, spec, implementation=i) * w)
+            + jnp.sum(r[0] * r[1])
+            + jnp.sum(e**3)
+        )
 
     assert_close(*(jax.value_and_grad(f, (0, 1, 2))(x, hp, w, i) for i in IMPLEMENTATIONS), 1e-5)
 
@@ -249,10 +318,13 @@ def test_nan_stays_in_its_token(implementation):
 
 
 def test_h_res_is_input_by_output():
-    """x_next[j] = sum_i h_res[i,j] x[i], with a cyclic permutation, which no symmetric matrix would tell."""
+    """x_next[j] = sum_i h_res[i,j] x[i], with a cyclic permutation, which no symmetric matrix would
+    tell."""
     spec = mhc.Spec()
     x = jnp.arange(1.0, 5).reshape(1, 4, 1)
     h_res = jnp.roll(jnp.eye(4), 1, axis=1)[None]  # input i goes to output i + 1
     for implementation in IMPLEMENTATIONS:
-        got = mj.apply_post(x, jnp.zeros((1, 1)), jnp.zeros((1, 4)), h_res, spec, implementation=implementation)
+        got = mj.apply_post(
+            x, jnp.zeros((1, 1)), jnp.zeros((1, 4)), h_res, spec, implementation=implementation
+        )
         assert got.ravel().tolist() == [4, 1, 2, 3]

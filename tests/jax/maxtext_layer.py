@@ -1,5 +1,6 @@
-"""MaxText's own layer, from the package maxtext==0.2.5 without its dependencies: what it imports and does not have
-(quantisation, mostly) gets empty stand-ins, which its mHC layer does not touch."""
+"""MaxText's own layer, from the package maxtext==0.2.5 without its dependencies: what it imports
+and does not have (quantisation, mostly) gets empty stand-ins, which its mHC layer does not
+touch."""
 
 import importlib
 import importlib.abc
@@ -15,13 +16,21 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 
 
 class _StandIn(type):
-    """A class whose attributes are such classes; it may be a base, called, or used as a decorator's argument."""
+    """A class whose attributes are such classes; it may be a base, called, or used as a decorator's
+    argument."""
 
     def __getattr__(cls, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return _StandIn(name, (), {"__init__": lambda self, *a, **k: None, "__call__": lambda self, f=None, *a, **k: f,
-                                     "__getattr__": lambda self, n: stand_in(n)})
+        return _StandIn(
+            name,
+            (),
+            {
+                "__init__": lambda self, *a, **k: None,
+                "__call__": lambda self, f=None, *a, **k: f,
+                "__getattr__": lambda self, n: stand_in(n),
+            },
+        )
 
 
 def stand_in(name):
@@ -70,14 +79,33 @@ def make_layer(use_kernel, devices):
     from flax import nnx
 
     module = import_layer()
-    config = mock.Mock(spec_set=[
-        "sinkhorn_iterations", "mhc_expansion_rate", "dtype", "weight_dtype", "matmul_precision", "enable_mhc_lite",
-        "use_mhc_pallas_kernel", "normalization_layer_epsilon", "shard_mode", "debug_sharding"])
+    config = mock.Mock(
+        spec_set=[
+            "sinkhorn_iterations",
+            "mhc_expansion_rate",
+            "dtype",
+            "weight_dtype",
+            "matmul_precision",
+            "enable_mhc_lite",
+            "use_mhc_pallas_kernel",
+            "normalization_layer_epsilon",
+            "shard_mode",
+            "debug_sharding",
+        ]
+    )
     config.configure_mock(
-        sinkhorn_iterations=20, mhc_expansion_rate=N, dtype=jnp.float32, weight_dtype=jnp.float32,
-        matmul_precision="highest", enable_mhc_lite=True, use_mhc_pallas_kernel=use_kernel,
-        normalization_layer_epsilon=1e-5)
-    module.get_permutation_matrices(N)  # it keeps its first result, which under jit would be a tracer that leaks
+        sinkhorn_iterations=20,
+        mhc_expansion_rate=N,
+        dtype=jnp.float32,
+        weight_dtype=jnp.float32,
+        matmul_precision="highest",
+        enable_mhc_lite=True,
+        use_mhc_pallas_kernel=use_kernel,
+        normalization_layer_epsilon=1e-5,
+    )
+    module.get_permutation_matrices(
+        N
+    )  # it keeps its first result, which under jit would be a tracer that leaks
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("data",))
     layer = module.ManifoldConstrainedHyperConnections(config, D, mesh, nnx.Rngs(0))
     return layer, mesh, module
@@ -99,7 +127,9 @@ def run_layer(made, devices):
 
     def loss(state, x, g):
         layer = nnx.merge(graph, state, rest)
-        out, _ = layer(lambda u: u, lambda inputs: jnp.tanh(inputs), x, module.HyperConnectionType.MLP_DENSE)
+        out, _ = layer(
+            lambda u: u, lambda inputs: jnp.tanh(inputs), x, module.HyperConnectionType.MLP_DENSE
+        )
         return jnp.sum(out * g), out
 
     with mesh:

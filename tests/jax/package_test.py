@@ -18,12 +18,24 @@ ROOT = Path(__file__).resolve().parents[2]
 class CSpec(ctypes.Structure):
     """mhc_spec of include/mhc/types.h."""
 
-    _fields_ = [("size", ctypes.c_size_t), ("streams", ctypes.c_int64), ("manifold", ctypes.c_int32),
-                ("iterations", ctypes.c_int32), ("form", ctypes.c_int32), ("matrix_order", ctypes.c_int32),
-                ("eps", ctypes.c_double), ("norm_eps", ctypes.c_double), ("pre_eps", ctypes.c_double),
-                ("post_mult", ctypes.c_double), ("norm_form", ctypes.c_int32), ("phi_precision", ctypes.c_int32),
-                ("gradient_precision", ctypes.c_int32), ("h_pre_precision", ctypes.c_int32),
-                ("h_post_precision", ctypes.c_int32), ("h_res_precision", ctypes.c_int32)]
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("streams", ctypes.c_int64),
+        ("manifold", ctypes.c_int32),
+        ("iterations", ctypes.c_int32),
+        ("form", ctypes.c_int32),
+        ("matrix_order", ctypes.c_int32),
+        ("eps", ctypes.c_double),
+        ("norm_eps", ctypes.c_double),
+        ("pre_eps", ctypes.c_double),
+        ("post_mult", ctypes.c_double),
+        ("norm_form", ctypes.c_int32),
+        ("phi_precision", ctypes.c_int32),
+        ("gradient_precision", ctypes.c_int32),
+        ("h_pre_precision", ctypes.c_int32),
+        ("h_post_precision", ctypes.c_int32),
+        ("h_res_precision", ctypes.c_int32),
+    ]
 
 
 def test_presets_are_the_librarys():
@@ -35,7 +47,9 @@ def test_presets_are_the_librarys():
     assert list(spec_module.PRESETS) == names
     for name in names:
         c = CSpec()
-        assert core.mhc_spec_preset(name.encode(), ctypes.byref(c)) == 0 and c.size == ctypes.sizeof(c)
+        assert core.mhc_spec_preset(
+            name.encode(), ctypes.byref(c)
+        ) == 0 and c.size == ctypes.sizeof(c)
         attributes = _targets.spec_attributes(mhc.Spec.preset(name))
         for field, value in attributes.items():
             if field not in ("iterations", "eps") or c.manifold == manifolds.Sinkhorn.code:
@@ -64,17 +78,30 @@ def test_manifolds_are_the_librarys():
 def test_versions():
     cmake = (ROOT / "CMakeLists.txt").read_text()
     assert f"project(mhc VERSION {mhc.__version__} " in cmake
-    for built, running, good in (((0, 3), (0, 3), True), ((0, 3), (0, 5), True), ((0, 5), (0, 3), False), ((1, 0), (0, 9), False)):
+    for built, running, good in (
+        ((0, 3), (0, 3), True),
+        ((0, 3), (0, 5), True),
+        ((0, 5), (0, 3), False),
+        ((1, 0), (0, 9), False),
+    ):
         if good:
             _targets.check_version(built, running)
         else:
-            with pytest.raises(ImportError, match=f"version {built[0]}.{built[1]} of XLA's FFI.*{running[0]}.{running[1]}"):
+            with pytest.raises(
+                ImportError,
+                match=f"version {built[0]}.{built[1]} of XLA's FFI.*{running[0]}.{running[1]}",
+            ):
                 _targets.check_version(built, running)
 
 
 def run(code, **environment):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
-                          env={**os.environ, **environment})
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
 
 
 def test_imports_without_jax():
@@ -101,7 +128,9 @@ def test_info():
     info = mhc.info()
     assert info["isa"]["chosen"] in info["isa"]["available"] and info["threads"] >= 1
     assert info["caches"] and info["allocator"]["setting"] in ("default", "tuned")
-    assert info["api"]["library"] == mhc.__version__ and info["api"]["xla_ffi_built"].startswith("0.")
+    assert info["api"]["library"] == mhc.__version__ and info["api"]["xla_ffi_built"].startswith(
+        "0."
+    )
     json.dumps(info)
 
 
@@ -113,22 +142,59 @@ def test_names_of_operations_are_the_handlers():
 
 def test_benchmark(tmp_path):
     out = tmp_path / "bench.json"
-    command = [sys.executable, "-m", "mhc_kernels.bench", "--dims", "64,4,256", "--repetitions", "2", "--manifold", "permutation",
-               "--allocator", "default", "--remat", "--json", str(out), "--trace", str(tmp_path / "trace")]
+    command = [
+        sys.executable,
+        "-m",
+        "mhc_kernels.bench",
+        "--dims",
+        "64,4,256",
+        "--repetitions",
+        "2",
+        "--manifold",
+        "permutation",
+        "--allocator",
+        "default",
+        "--remat",
+        "--json",
+        str(out),
+        "--trace",
+        str(tmp_path / "trace"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
     rows = {(r["path"], r["pass"], r["remat"]): r for r in found["rows"]}
     assert len(rows) == 9 and found["machine"]["isa"]["chosen"]
     for row in rows.values():
-        assert {"framework", "path", "pass", "remat", "manifold", "allocator", "dims", "dtype", "us_per_token", "temp_bytes",
-                "saved_bytes", "bytes_per_token", "speed_up"} <= set(row)
-    kernel, plain = rows["kernel", "forward_backward", False], rows["plain", "forward_backward", False]
-    assert kernel["temp_bytes"] * 2 < plain["temp_bytes"] and kernel["saved_bytes"] < plain["saved_bytes"]
+        assert {
+            "framework",
+            "path",
+            "pass",
+            "remat",
+            "manifold",
+            "allocator",
+            "dims",
+            "dtype",
+            "us_per_token",
+            "temp_bytes",
+            "saved_bytes",
+            "bytes_per_token",
+            "speed_up",
+        } <= set(row)
+    kernel, plain = (
+        rows["kernel", "forward_backward", False],
+        rows["plain", "forward_backward", False],
+    )
+    assert (
+        kernel["temp_bytes"] * 2 < plain["temp_bytes"]
+        and kernel["saved_bytes"] < plain["saved_bytes"]
+    )
     assert out.with_suffix(".png").stat().st_size > 1000
     import gzip
 
     (trace,) = (tmp_path / "trace").rglob("*.trace.json.gz")
-    names = {e.get("name", "") for e in json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]}
+    names = {
+        e.get("name", "") for e in json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+    }
     for operation in ("mhc_pre", "mhc_post", "mhc_post_backward", "mhc_pre_backward"):
         assert any(n.split(".")[0] == operation for n in names), operation

@@ -4,7 +4,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import mhc_kernels as mhc
 import mhc_kernels.jax as mj
 import pytest
 from jax.ad_checkpoint import checkpoint_name
@@ -26,18 +25,34 @@ def test_residuals_of_a_site():
     y = x[:, :, 0]
     got = saved_shapes(lambda x, p, y: mj.post(y, mj.pre(x, p, SPEC)[1]), x, params, y)
     a, f = "bfloat16", "float32"
-    assert set(got) <= {(a, (B, S, N, D)), (a, (B, S, D)), (f, (B, S, M)), (f, (B, S)), (f, (B, S, N)), (f, (B, S, N, N)),
-                        (f, (M, N, D)), (f, (3,)), (f, (M,)), (f, (N, D))}
+    assert set(got) <= {
+        (a, (B, S, N, D)),
+        (a, (B, S, D)),
+        (f, (B, S, M)),
+        (f, (B, S)),
+        (f, (B, S, N)),
+        (f, (B, S, N, N)),
+        (f, (M, N, D)),
+        (f, (3,)),
+        (f, (M,)),
+        (f, (N, D)),
+    }
     # Once each, whatever the number of places that keep them.
     _, backward = jax.vjp(lambda x, p, y: mj.post(y, mj.pre(x, p, SPEC)[1]), x, params, y)
-    unique = {v.unsafe_buffer_pointer(): v for v in jax.tree.leaves(backward) if hasattr(v, "shape")}
+    unique = {
+        v.unsafe_buffer_pointer(): v for v in jax.tree.leaves(backward) if hasattr(v, "shape")
+    }
     tokens = sum(v.nbytes for v in unique.values() if v.shape[:2] == (B, S))
     assert tokens <= x.nbytes + y.nbytes + B * S * 4 * (M + 1 + N + N * N)
 
 
 def test_bf16_parameters_are_kept_as_they_are():
     x, params, w, _ = make(SPEC, (B, S), D, jnp.bfloat16, jnp.bfloat16)
-    kinds = {k for k, shape in saved_shapes(lambda p: mj.pre(x, p, SPEC)[0], params) if shape == (M, N, D)}
+    kinds = {
+        k
+        for k, shape in saved_shapes(lambda p: mj.pre(x, p, SPEC)[0], params)
+        if shape == (M, N, D)
+    }
     assert kinds == {"bfloat16"}
 
 
@@ -49,16 +64,25 @@ def calls_of_gradient(argnums, f=loss, **kwargs):
 
 def test_what_no_one_asks_for_is_not_computed():
     assert calls_of_gradient(0)["pre_backward"][1] == ("d_x",)
-    assert calls_of_gradient(1)["pre_backward"][1] == ("d_phi", "d_alpha", "d_bias", "d_norm_weight")
+    assert calls_of_gradient(1)["pre_backward"][1] == (
+        "d_phi",
+        "d_alpha",
+        "d_bias",
+        "d_norm_weight",
+    )
     only_w = calls_of_gradient(2)
     assert "pre_backward" not in only_w and only_w["post_backward"][1] == ("d_layer_output",)
-    frozen = lambda x, p, w, g, s: loss(x, mj.Params(jax.lax.stop_gradient(p.phi), p.alpha, p.bias), w, g, s)
+    frozen = lambda x, p, w, g, s: loss(
+        x, mj.Params(jax.lax.stop_gradient(p.phi), p.alpha, p.bias), w, g, s
+    )
     assert calls_of_gradient(1, frozen)["pre_backward"][1] == ("d_alpha", "d_bias")
     unused = lambda x, p, w, g, s: jnp.sum(mj.pre(x, p, s)[0])
     got = calls_of_gradient((0, 1), unused)
     assert "post_backward" not in got
     assert not {"d_h_post", "d_h_res", "d_x_next"} & set(got["pre_backward"][0])
-    ignoring = lambda x, p, w, g, s: jnp.sum(mj.post(jnp.broadcast_to(w, (B, S, D)), mj.pre(x, p, s)[1]) * g)
+    ignoring = lambda x, p, w, g, s: jnp.sum(
+        mj.post(jnp.broadcast_to(w, (B, S, D)), mj.pre(x, p, s)[1]) * g
+    )
     assert "d_layer_input" not in calls_of_gradient((0, 1), ignoring)["pre_backward"][0]
 
 
@@ -75,7 +99,8 @@ def test_without_gradients_only_what_is_used_is_computed():
     assert call[2] == ("layer_input", "h_post", "h_res")  # neither z nor inv_rms
 
 
-# ---- Rematerialisation ----------------------------------------------------------------------------
+# ---- Rematerialisation
+# ----------------------------------------------------------------------------
 
 P = jax.checkpoint_policies
 POLICIES = {
@@ -91,10 +116,15 @@ POLICIES = {
     "layer_input": P.save_only_these_names("mhc_layer_input"),
     "x_next": P.save_only_these_names("mhc_x_next"),
     "all_three": P.save_only_these_names("mhc_coefficients", "mhc_layer_input", "mhc_x_next"),
-    "from_both": P.save_from_both_policies(P.dots_saveable, P.save_only_these_names("mhc_coefficients")),
+    "from_both": P.save_from_both_policies(
+        P.dots_saveable, P.save_only_these_names("mhc_coefficients")
+    ),
     "offload": P.save_and_offload_only_these_names(
-        names_which_can_be_saved=["mhc_coefficients"], names_which_can_be_offloaded=["mhc_layer_input", "mhc_x_next"],
-        offload_src="device", offload_dst="pinned_host"),
+        names_which_can_be_saved=["mhc_coefficients"],
+        names_which_can_be_offloaded=["mhc_layer_input", "mhc_x_next"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    ),
     "offload_dot": P.offload_dot_with_no_batch_dims("device", "pinned_host"),
 }
 
@@ -108,14 +138,20 @@ def two_sites(x, params, w, g, policy, implementation):
 @pytest.fixture(scope="module")
 def without_remat():
     x, params, w, g = make(SPEC, (B, S), D, seed=1)
-    return {i: jax.jit(jax.grad(two_sites, (0, 1, 2)), static_argnums=(4, 5))(x, params, w, g, "none", i)
-            for i in IMPLEMENTATIONS}
+    return {
+        i: jax.jit(jax.grad(two_sites, (0, 1, 2)), static_argnums=(4, 5))(
+            x, params, w, g, "none", i
+        )
+        for i in IMPLEMENTATIONS
+    }
 
 
 @pytest.mark.parametrize("policy", ["default", *POLICIES])
 def test_remat_gives_the_same_gradients(policy, without_remat):
     x, params, w, g = make(SPEC, (B, S), D, seed=1)
-    got = jax.jit(jax.grad(two_sites, (0, 1, 2)), static_argnums=(4, 5))(x, params, w, g, policy, "kernel")
+    got = jax.jit(jax.grad(two_sites, (0, 1, 2)), static_argnums=(4, 5))(
+        x, params, w, g, policy, "kernel"
+    )
     assert_close(got, without_remat["kernel"], 1e-6)
     assert_close(got, without_remat["reference"], 5e-5)
 
@@ -154,7 +190,9 @@ def test_a_callers_own_name_works_beside_ours():
         return mj.post(checkpoint_name(jnp.tanh(u * w), "branch"), state)
 
     def f(i):
-        s = jax.checkpoint(step, policy=P.save_only_these_names("branch", "mhc_coefficients"), static_argnums=3)
+        s = jax.checkpoint(
+            step, policy=P.save_only_these_names("branch", "mhc_coefficients"), static_argnums=3
+        )
         return jax.grad(lambda x, p: jnp.sum(s(x, p, w, i) * g), (0, 1))(x, params)
 
     assert_close(*(f(i) for i in IMPLEMENTATIONS), 3e-5)

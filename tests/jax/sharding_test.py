@@ -1,4 +1,5 @@
-"""Tokens sharded over meshes of eight devices: the same bits forward, weight gradients summed once, nothing gathered."""
+"""Tokens sharded over meshes of eight devices: the same bits forward, weight gradients summed once,
+nothing gathered."""
 
 import functools
 import subprocess
@@ -43,7 +44,10 @@ def put(mesh, value, *spec):
 def reductions_of_phi(text):
     """All-reduces that carry the gradient of phi."""
     shape = "f32[" + ",".join(map(str, params.phi.shape)) + "]"
-    return sum(shape in line and (" all-reduce(" in line or " all-reduce-start(" in line) for line in text.splitlines())
+    return sum(
+        shape in line and (" all-reduce(" in line or " all-reduce-start(" in line)
+        for line in text.splitlines()
+    )
 
 
 def moves_activations(text):
@@ -63,7 +67,11 @@ def test_plain_jit(name, kind, one_device):
         assert out.sharding.is_equivalent_to(xs.sharding, x.ndim)
         text = forward.as_text()
         assert not moves_activations(text) and count_ops(text, "all-reduce") == 0
-        backward = jax.jit(lambda x, p, w, g: jax.grad(loss, (0, 1, 2))(x, p, w, g, SPEC)).lower(xs, ps, ws, gs).compile()
+        backward = (
+            jax.jit(lambda x, p, w, g: jax.grad(loss, (0, 1, 2))(x, p, w, g, SPEC))
+            .lower(xs, ps, ws, gs)
+            .compile()
+        )
         got = backward(xs, ps, ws, gs)
         assert_equal(got[0], one_device[1][0], "d_x")
         assert_close(got, one_device[1], 1e-6)
@@ -76,9 +84,17 @@ def test_plain_jit(name, kind, one_device):
 @pytest.mark.parametrize("name", ["8", "4x2_batch_and_sequence", "4x2_one_axis_idle"])
 def test_shard_map_around_the_loss(name, kind, check_vma, one_device):
     mesh, axes, lead = mesh_of(name, kind)
-    over = tuple(a for entry in lead for a in (entry if isinstance(entry, tuple) else (entry,)) if a)
+    over = tuple(
+        a for entry in lead for a in (entry if isinstance(entry, tuple) else (entry,)) if a
+    )
 
-    @functools.partial(jax.shard_map, mesh=mesh, in_specs=(P(*lead), P(), P(), P(*lead)), out_specs=P(), check_vma=check_vma)
+    @functools.partial(
+        jax.shard_map,
+        mesh=mesh,
+        in_specs=(P(*lead), P(), P(), P(*lead)),
+        out_specs=P(),
+        check_vma=check_vma,
+    )
     def total(x, p, w, g):
         return jax.lax.psum(loss(x, p, w, g, SPEC), over)
 
@@ -129,15 +145,24 @@ def test_parameters_sharded_over_the_token_axis(kind, one_device):
     """FSDP under plain jit: gathered for the call, gradients come back sharded."""
     mesh, _, lead = mesh_of("8", kind)
     with jax.set_mesh(mesh):
-        ps = mj.Params(put(mesh, params.phi, "a"), put(mesh, params.alpha), put(mesh, params.bias, "a"),
-                       put(mesh, params.norm_weight, None, "a"))
+        ps = mj.Params(
+            put(mesh, params.phi, "a"),
+            put(mesh, params.alpha),
+            put(mesh, params.bias, "a"),
+            put(mesh, params.norm_weight, None, "a"),
+        )
         shardings = jax.tree.map(lambda p: p.sharding, ps)
         xs, gs, ws = put(mesh, x, *lead), put(mesh, g, *lead), put(mesh, w)
-        step = lambda p, x, w, g: jax.tree.map(lambda p, d: p - 0.1 * d, p, jax.grad(loss, 1)(x, p, w, g, SPEC))
+        step = lambda p, x, w, g: jax.tree.map(
+            lambda p, d: p - 0.1 * d, p, jax.grad(loss, 1)(x, p, w, g, SPEC)
+        )
         new = jax.jit(step, out_shardings=shardings if kind == "auto" else None)(ps, xs, ws, gs)
         want = jax.tree.map(lambda p, d: p - 0.1 * d, params, one_device[1][1])
         assert_close(new, want, 1e-6)
-        assert all(n.sharding.is_equivalent_to(p.sharding, n.ndim) for n, p in zip(jax.tree.leaves(new), jax.tree.leaves(ps)))
+        assert all(
+            n.sharding.is_equivalent_to(p.sharding, n.ndim)
+            for n, p in zip(jax.tree.leaves(new), jax.tree.leaves(ps))
+        )
 
 
 def test_scan_and_remat_on_sharded_tokens(one_device):
@@ -157,7 +182,9 @@ def test_scan_and_remat_on_sharded_tokens(one_device):
 
 def test_vmap_on_sharded_tokens():
     mesh, _, lead = mesh_of("8", "auto")
-    f = lambda x, g: jax.vmap(jax.grad(lambda x, p, g: loss(x, p, w, g, SPEC), 1), (0, None, 0))(x, params, g)
+    f = lambda x, g: jax.vmap(jax.grad(lambda x, p, g: loss(x, p, w, g, SPEC), 1), (0, None, 0))(
+        x, params, g
+    )
     assert_close(jax.jit(f)(put(mesh, x, *lead), put(mesh, g, *lead)), jax.jit(f)(x, g), 1e-6)
 
 
@@ -165,7 +192,9 @@ def test_tokens_that_the_devices_do_not_divide():
     mesh, _, _ = mesh_of("8", "auto")
     with pytest.raises(ValueError, match="evenly divid"):
         put(mesh, x[:7], "a")
-    step = jax.shard_map(lambda x: mj.pre(x, params, SPEC)[0], mesh=mesh, in_specs=P("a"), out_specs=P("a"))
+    step = jax.shard_map(
+        lambda x: mj.pre(x, params, SPEC)[0], mesh=mesh, in_specs=P("a"), out_specs=P("a")
+    )
     with pytest.raises(ValueError, match="evenly divid"):
         jax.jit(step)(x[:7])
     # Left to XLA, they are padded inside and come out right.
@@ -178,7 +207,8 @@ def test_pmap(one_device):
     assert_equal(got, one_device[0])
 
 
-# ---- Features sharded -----------------------------------------------------------------------------
+# ---- Features sharded
+# -----------------------------------------------------------------------------
 
 
 def tensor_parallel(mesh, check_vma, implementation):
@@ -187,17 +217,33 @@ def tensor_parallel(mesh, check_vma, implementation):
     def step(x, p, w, g):
         q, sum_squares = mj.project_partial(x, p, SPEC, embedding=16, implementation=implementation)
         q, sum_squares = jax.lax.psum((q, sum_squares), "features")
-        h_pre, h_post, h_res = mj.coefficients_from_partials(q, sum_squares, p, SPEC, implementation=implementation)
+        h_pre, h_post, h_res = mj.coefficients_from_partials(
+            q, sum_squares, p, SPEC, implementation=implementation
+        )
         u = mj.apply_pre(x, h_pre, SPEC, implementation=implementation)
-        x_next = mj.apply_post(x, jnp.tanh(u * w), h_post, h_res, SPEC, implementation=implementation)
+        x_next = mj.apply_post(
+            x, jnp.tanh(u * w), h_post, h_res, SPEC, implementation=implementation
+        )
         return jax.lax.psum(jnp.sum(x_next * g), ("tokens", "features"))
 
     streams, features = P("tokens", None, None, "features"), P(None, None, "features")
     param_specs = mj.Params(features, P(), P(), P(None, "features"))
-    total = jax.shard_map(step, mesh=mesh, in_specs=(streams, param_specs, P("features"), streams), out_specs=P(),
-                          check_vma=check_vma)
-    put_all = lambda tree, specs: jax.tree.map(lambda v, s: put(mesh, v, *s), tree, specs, is_leaf=lambda v: isinstance(v, P))
-    args = (put(mesh, x, *streams), put_all(params, param_specs), put(mesh, w, "features"), put(mesh, g, *streams))
+    total = jax.shard_map(
+        step,
+        mesh=mesh,
+        in_specs=(streams, param_specs, P("features"), streams),
+        out_specs=P(),
+        check_vma=check_vma,
+    )
+    put_all = lambda tree, specs: jax.tree.map(
+        lambda v, s: put(mesh, v, *s), tree, specs, is_leaf=lambda v: isinstance(v, P)
+    )
+    args = (
+        put(mesh, x, *streams),
+        put_all(params, param_specs),
+        put(mesh, w, "features"),
+        put(mesh, g, *streams),
+    )
     compiled = jax.jit(jax.grad(total, (0, 1, 2))).lower(*args).compile()
     return compiled(*args), compiled.as_text()
 
@@ -214,8 +260,15 @@ def test_features_sharded(kind, check_vma, implementation, one_device):
 
 def test_partials_add_up_on_one_device(one_device):
     def f(x, p, w):
-        parts = [mj.project_partial(x[..., s], mj.Params(p.phi[..., s], p.alpha, p.bias, p.norm_weight[..., s]), SPEC,
-                                    embedding=16) for s in (slice(0, 5), slice(5, 16))]
+        parts = [
+            mj.project_partial(
+                x[..., s],
+                mj.Params(p.phi[..., s], p.alpha, p.bias, p.norm_weight[..., s]),
+                SPEC,
+                embedding=16,
+            )
+            for s in (slice(0, 5), slice(5, 16))
+        ]
         q, sum_squares = jax.tree.map(lambda a, b: a + b, *parts)
         h_pre, h_post, h_res = mj.coefficients_from_partials(q, sum_squares, p, SPEC)
         y = jnp.tanh(mj.apply_pre(x, h_pre, SPEC) * w)
@@ -224,14 +277,20 @@ def test_partials_add_up_on_one_device(one_device):
     assert_close(jax.jit(jax.grad(f, (0, 1, 2)))(x, params, w), one_device[1], 1e-5)
 
 
-# ---- Two processes --------------------------------------------------------------------------------
+# ---- Two processes
+# --------------------------------------------------------------------------------
 
 
 def test_two_processes_train_as_one():
-    """jax.distributed with gloo: three steps on four devices in two processes equal those of one process."""
+    """jax.distributed with gloo: three steps on four devices in two processes equal those of one
+    process."""
     program = Path(__file__).with_name("two_processes.py")
-    run = lambda *args: subprocess.Popen([sys.executable, program, *map(str, args)], stdout=subprocess.PIPE,
-                                         stderr=subprocess.STDOUT, text=True)
+    run = lambda *args: subprocess.Popen(
+        [sys.executable, program, *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     import socket
 
     with socket.socket() as s:

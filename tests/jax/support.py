@@ -25,15 +25,20 @@ def seed_of(*words):
     return zlib.crc32(repr(words).encode())
 
 
-def make(spec, lead, embedding, dtype=jnp.float32, param_dtype=jnp.float32, norm_weight=True, seed=0):
+def make(
+    spec, lead, embedding, dtype=jnp.float32, param_dtype=jnp.float32, norm_weight=True, seed=0
+):
     """x, params, w, g of a site with streams that differ and gates away from saturation."""
     rng = np.random.default_rng(seed)
     n, m = spec.streams, spec.coefficients
     normal = lambda *shape: rng.standard_normal(shape)
     array = lambda value, kind: jnp.asarray(np.asarray(value), kind)
     params = mj.Params(
-        array(normal(m, n, embedding) / np.sqrt(n * embedding), param_dtype), array([0.7, -1.1, 0.9], param_dtype),
-        array(normal(m), param_dtype), array(1 + 0.3 * normal(n, embedding), param_dtype) if norm_weight else None)
+        array(normal(m, n, embedding) / np.sqrt(n * embedding), param_dtype),
+        array([0.7, -1.1, 0.9], param_dtype),
+        array(normal(m), param_dtype),
+        array(1 + 0.3 * normal(n, embedding), param_dtype) if norm_weight else None,
+    )
     x = array(normal(*lead, n, embedding), dtype)
     return x, params, array(normal(embedding), dtype), array(normal(*lead, n, embedding), dtype)
 
@@ -72,7 +77,8 @@ def relative(got, want):
 
 
 def assert_close(got, want, tolerance, what=""):
-    """Every leaf: finite, of the same shape, relative error in norm and element by element to the largest."""
+    """Every leaf: finite, of the same shape, relative error in norm and element by element to the
+    largest."""
     paths = jax.tree_util.tree_leaves_with_path(got)
     others = jax.tree.leaves(want)
     assert len(paths) == len(others), what
@@ -81,7 +87,9 @@ def assert_close(got, want, tolerance, what=""):
         assert a.shape == b.shape, f"{where}: {a.shape} {b.shape}"
         a64, b64 = wide(a), wide(b)
         assert np.isfinite(a64).all() == np.isfinite(b64).all(), where
-        assert relative(a, b) <= tolerance, f"{where}: relative error {relative(a, b):.3g} > {tolerance:.3g}"
+        assert relative(a, b) <= tolerance, (
+            f"{where}: relative error {relative(a, b):.3g} > {tolerance:.3g}"
+        )
         if a64.size:
             worst, largest = np.abs(a64 - b64).max(), np.abs(b64).max()
             assert worst <= 4 * tolerance * largest, f"{where}: {worst:.3g} of {largest:.3g}"
@@ -90,7 +98,9 @@ def assert_close(got, want, tolerance, what=""):
 def assert_equal(got, want, what=""):
     """Bit for bit."""
     for (path, a), b in zip(jax.tree_util.tree_leaves_with_path(got), jax.tree.leaves(want)):
-        np.testing.assert_array_equal(np.asarray(a), np.asarray(b), f"{what}{jax.tree_util.keystr(path)}")
+        np.testing.assert_array_equal(
+            np.asarray(a), np.asarray(b), f"{what}{jax.tree_util.keystr(path)}"
+        )
 
 
 class Golden:

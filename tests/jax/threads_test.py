@@ -1,4 +1,5 @@
-"""Handlers run on XLA's pool: from several Python threads, in programs on eight devices, and under a cap."""
+"""Handlers run on XLA's pool: from several Python threads, in programs on eight devices, and under
+a cap."""
 
 import concurrent.futures
 import os
@@ -8,7 +9,6 @@ import threading
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from support import SPECS, assert_equal, gradients, make, site
 
 SPEC = SPECS["permutation"]
@@ -23,7 +23,13 @@ def test_calls_from_several_python_threads():
     want = jax.block_until_ready(gradients(x, params, w, g, SPEC))
     before = threads_of_this_process()
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda _: jax.block_until_ready(gradients(x, params, w, g, SPEC)), range(64), timeout=120))
+        results = list(
+            pool.map(
+                lambda _: jax.block_until_ready(gradients(x, params, w, g, SPEC)),
+                range(64),
+                timeout=120,
+            )
+        )
     for got in results:
         assert_equal(got, want)
     assert threads_of_this_process() <= before + 8  # Python's own: the library starts none
@@ -52,8 +58,13 @@ print([zlib.crc32(np.asarray(v).tobytes()) for v in jax.tree.leaves(d)])
 def test_any_number_of_threads_gives_the_same_bits():
     def run(threads, devices):
         environment = {**os.environ, "MHC_NUM_THREADS": threads, "JAX_NUM_CPU_DEVICES": devices}
-        done = subprocess.run([sys.executable, "-c", PROGRAM.format(here=os.path.dirname(__file__))], env=environment,
-                              capture_output=True, text=True, timeout=240)
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM.format(here=os.path.dirname(__file__))],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -63,8 +74,13 @@ def test_any_number_of_threads_gives_the_same_bits():
 
 def test_a_bad_environment_is_said_by_the_call():
     environment = {**os.environ, "MHC_ISA": "avx9000"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM.format(here=os.path.dirname(__file__))], env=environment,
-                          capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(here=os.path.dirname(__file__))],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode != 0 and "avx9000" in done.stderr and "avx512" in done.stderr
 
 

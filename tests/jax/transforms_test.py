@@ -8,7 +8,17 @@ import mhc_kernels as mhc
 import mhc_kernels.jax as mj
 import numpy as np
 import pytest
-from support import IMPLEMENTATIONS, SPECS, assert_close, assert_equal, gradients, loss, make, mhc_calls, site
+from support import (
+    IMPLEMENTATIONS,
+    SPECS,
+    assert_close,
+    assert_equal,
+    gradients,
+    loss,
+    make,
+    mhc_calls,
+    site,
+)
 
 SPEC = SPECS["permutation"]
 
@@ -28,7 +38,9 @@ def test_vmap_over_tokens_is_one_call():
 
 def test_vmap_of_grad_keeps_weight_gradients_per_example():
     x, params, w, g = make(SPEC, (3, 5), 12, seed=2)
-    f = lambda i, x, g: jax.vmap(jax.grad(loss, (0, 1, 2)), (0, None, None, 0, None, None))(x, params, w, g, SPEC, i)
+    f = lambda i, x, g: jax.vmap(jax.grad(loss, (0, 1, 2)), (0, None, None, 0, None, None))(
+        x, params, w, g, SPEC, i
+    )
     got, want = both(f, x, g)
     assert got[1].phi.shape == (3, *params.phi.shape)
     assert_close(got, want, 2e-5)
@@ -39,7 +51,9 @@ def test_vmap_of_grad_keeps_weight_gradients_per_example():
 def test_vmap_over_parameters():
     x, params, w, g = make(SPEC, (5,), 12, seed=3)
     many = jax.tree.map(lambda p: jnp.stack([p, 0.5 * p, p + 0.1]), params)
-    f = lambda i, p: jax.vmap(lambda p: (site(x, p, w, SPEC, i), jax.grad(loss, 1)(x, p, w, g, SPEC, i)))(p)
+    f = lambda i, p: jax.vmap(
+        lambda p: (site(x, p, w, SPEC, i), jax.grad(loss, 1)(x, p, w, g, SPEC, i))
+    )(p)
     assert_close(*both(f, many), 2e-5)
 
 
@@ -62,7 +76,9 @@ def test_scan_over_layers(remat):
         body = jax.checkpoint(body) if remat else body
         return jnp.sum(jax.lax.scan(body, x, layers)[0] * g)
 
-    got, want = both(lambda i, x, p: jax.value_and_grad(functools.partial(run, i), (0, 1))(x, p), x, layers)
+    got, want = both(
+        lambda i, x, p: jax.value_and_grad(functools.partial(run, i), (0, 1))(x, p), x, layers
+    )
     assert_close(got, want, 5e-5)
 
 
@@ -88,7 +104,9 @@ def test_an_input_that_lives_on_is_not_overwritten():
     site(x, params, w, SPEC)
     np.testing.assert_array_equal(np.asarray(x), before)
     h = [jnp.ones((8, 4)), jnp.ones((8, 4, 4))]
-    twice = jax.jit(lambda x: (mj.apply_post(x, x[:, 0], *h, SPEC), mj.apply_post(x, x[:, 1], *h, SPEC), x))
+    twice = jax.jit(
+        lambda x: (mj.apply_post(x, x[:, 0], *h, SPEC), mj.apply_post(x, x[:, 1], *h, SPEC), x)
+    )
     a, b, same = twice(x)
     np.testing.assert_array_equal(np.asarray(same), before)
     assert_equal(a, mj.apply_post(x, x[:, 0], *h, SPEC))
@@ -102,7 +120,9 @@ def test_the_gradient_overwrites_g_where_it_may():
     text = jax.jit(jax.grad(f)).lower(x).compile().as_text()
     line = next(t for t in text.splitlines() if "custom-call" in t and "pre_backward" in t)
     assert "output_to_operand_aliasing" in line
-    reference = lambda x: jnp.sum(jnp.sin(site(x, params, w, SPEC, "reference")).astype(jnp.float32))
+    reference = lambda x: jnp.sum(
+        jnp.sin(site(x, params, w, SPEC, "reference")).astype(jnp.float32)
+    )
     assert_close(jax.jit(jax.grad(f))(x), jax.jit(jax.grad(reference))(x), 3e-2)
 
 
@@ -112,19 +132,31 @@ def test_export_round_trip():
     exported = jax.export.export(f, disabled_checks=mj.export_checks())(x, params)
     assert "mhc_kernels.pre_backward.v1" in exported.mlir_module()
     leaves = lambda x, *p: jax.tree.leaves(f(x, jax.tree.unflatten(jax.tree.structure(params), p)))
-    flat = jax.export.export(jax.jit(leaves), disabled_checks=mj.export_checks())(x, *jax.tree.leaves(params))
+    flat = jax.export.export(jax.jit(leaves), disabled_checks=mj.export_checks())(
+        x, *jax.tree.leaves(params)
+    )
     again = jax.export.deserialize(flat.serialize())
     assert_equal(again.call(x, *jax.tree.leaves(params)), jax.tree.leaves(f(x, params)))
 
 
-# ---- Refusals -------------------------------------------------------------------------------------
+# ---- Refusals
+# -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("second", [
-    lambda f: jax.grad(lambda x: jnp.sum(jax.grad(f)(x))), lambda f: jax.hessian(f), lambda f: jax.jacfwd(jax.grad(f))])
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda f: jax.grad(lambda x: jnp.sum(jax.grad(f)(x))),
+        lambda f: jax.hessian(f),
+        lambda f: jax.jacfwd(jax.grad(f)),
+    ],
+)
 def test_second_derivatives_are_refused(second):
     x, params, w, g = make(SPEC, (2,), 4)
-    with pytest.raises(NotImplementedError, match='has neither forward-mode nor second derivatives.*implementation="reference"'):
+    with pytest.raises(
+        NotImplementedError,
+        match='has neither forward-mode nor second derivatives.*implementation="reference"',
+    ):
         second(lambda x: loss(x, params, w, g, SPEC))(x)
 
 
@@ -145,7 +177,10 @@ def test_the_reference_has_them():
 def test_platforms_without_kernels(platform):
     x, params, w, g = make(SPEC, (2,), 4)
     f = jax.jit(lambda x: site(x, params, w, SPEC))
-    with pytest.raises(NotImplementedError, match=f'platform: expected cpu.*got {platform}.*implementation="reference"'):
+    with pytest.raises(
+        NotImplementedError,
+        match=f'platform: expected cpu.*got {platform}.*implementation="reference"',
+    ):
         jax.export.export(f, platforms=[platform], disabled_checks=mj.export_checks())(x)
     reference = jax.jit(lambda x: site(x, params, w, SPEC, "reference"))
     jax.export.export(reference, platforms=[platform])(x)
@@ -158,37 +193,65 @@ def bad_calls():
     h_post, h_res = jnp.ones((2, 3, 4)), jnp.ones((2, 3, 4, 4))
     state = mj.pre(x, params, spec)[1]
     return {
-        r"pre: x: expected shape \[\.\.\., n=4, D\], got \[2, 3, 8\]": lambda: mj.pre(x[:, :, 0], params, spec),
+        r"pre: x: expected shape \[\.\.\., n=4, D\], got \[2, 3, 8\]": lambda: mj.pre(
+            x[:, :, 0], params, spec
+        ),
         r"pre: x: expected a float type, got int32": lambda: mj.pre(x.astype(int), params, spec),
         r"pre: x: expected an array, got list": lambda: mj.pre([1.0], params, spec),
-        r"pre: params.phi: expected shape \[m=24, n=4, D=8\], got \[24, 4, 7\]":
-            lambda: mj.pre(x, replace(phi=params.phi[..., :7]), spec),
-        r"pre: params.alpha: expected shape \[groups=3\], got \[1\]": 
-            lambda: mj.pre(x, replace(alpha=params.alpha[:1]), spec),
-        r"pre: params.bias: expected shape \[m=24\], got \[23\]": lambda: mj.pre(x, replace(bias=params.bias[1:]), spec),
-        r"coefficients: params.norm_weight: expected shape \[n=4, D=8\], got \[8\]":
-            lambda: mj.coefficients(x, replace(norm_weight=params.norm_weight[0]), spec),
-        r"pre: spec: expected a mhc_kernels.Spec, got str": lambda: mj.pre(x, params, "deepseek_v4"),
-        r'pre: implementation: expected "kernel" or "reference", got \'native\'':
-            lambda: mj.pre(x, params, spec, implementation="native"),
-        r"post: layer_output: expected shape \[2, 3, D=8\], got \[2, 3, 4, 8\]": lambda: mj.post(x, state),
-        r"post: state: expected a state from pre or site_state, got tuple": lambda: mj.post(x[:, :, 0], (x, h_post)),
-        r"apply_post: h_res: expected shape \[2, 3, n=4, n_out=4\], got \[2, 3, 4, 5\]":
-            lambda: mj.apply_post(x, x[:, :, 0], h_post, jnp.ones((2, 3, 4, 5)), spec),
+        r"pre: params.phi: expected shape \[m=24, n=4, D=8\], got \[24, 4, 7\]": lambda: mj.pre(
+            x, replace(phi=params.phi[..., :7]), spec
+        ),
+        r"pre: params.alpha: expected shape \[groups=3\], got \[1\]": lambda: mj.pre(
+            x, replace(alpha=params.alpha[:1]), spec
+        ),
+        r"pre: params.bias: expected shape \[m=24\], got \[23\]": lambda: mj.pre(
+            x, replace(bias=params.bias[1:]), spec
+        ),
+        r"coefficients: params.norm_weight: expected shape \[n=4, D=8\], got \[8\]": lambda: (
+            mj.coefficients(x, replace(norm_weight=params.norm_weight[0]), spec)
+        ),
+        r"pre: spec: expected a mhc_kernels.Spec, got str": lambda: mj.pre(
+            x, params, "deepseek_v4"
+        ),
+        r'pre: implementation: expected "kernel" or "reference", got \'native\'': lambda: mj.pre(
+            x, params, spec, implementation="native"
+        ),
+        r"post: layer_output: expected shape \[2, 3, D=8\], got \[2, 3, 4, 8\]": lambda: mj.post(
+            x, state
+        ),
+        r"post: state: expected a state from pre or site_state, got tuple": lambda: mj.post(
+            x[:, :, 0], (x, h_post)
+        ),
+        r"apply_post: h_res: expected shape \[2, 3, n=4, n_out=4\], got \[2, 3, 4, 5\]": lambda: (
+            mj.apply_post(x, x[:, :, 0], h_post, jnp.ones((2, 3, 4, 5)), spec)
+        ),
         r"apply_pre: h_pre: expected shape": lambda: mj.apply_pre(x, h_post[0], spec),
-        r"site_state: h_post: expected shape": lambda: mj.site_state(x, h_post[..., :3], h_res, spec),
-        r"project_partial: embedding: expected D of all shards, at least 8, got 4":
-            lambda: mj.project_partial(x, params, spec, embedding=4),
-        r"coefficients_from_partials: embedding: expected D of all shards":
-            lambda: mj.coefficients_from_partials(jnp.ones((2, 24)), jnp.ones(2), params, spec),
-        r"head: params.alpha: expected shape \[groups=1\]": 
-            lambda: mj.head(x, replace(phi=params.phi[:4], bias=params.bias[:4]), spec),
+        r"site_state: h_post: expected shape": lambda: mj.site_state(
+            x, h_post[..., :3], h_res, spec
+        ),
+        r"project_partial: embedding: expected D of all shards, at least 8, got 4": lambda: (
+            mj.project_partial(x, params, spec, embedding=4)
+        ),
+        r"coefficients_from_partials: embedding: expected D of all shards": lambda: (
+            mj.coefficients_from_partials(jnp.ones((2, 24)), jnp.ones(2), params, spec)
+        ),
+        r"head: params.alpha: expected shape \[groups=1\]": lambda: mj.head(
+            x, replace(phi=params.phi[:4], bias=params.bias[:4]), spec
+        ),
         r"expand: streams: expected 1 to 16, got 17": lambda: mj.expand(x, 17),
         r'reduce: mode: expected "sum" or "mean", got \'max\'': lambda: mj.reduce(x, mode="max"),
-        r"init_params: embedding: expected at least 1, got 0": lambda: mj.init_params(jax.random.key(0), spec, 0),
-        r"Spec: norm_eps: expected a finite number of at least 1.2e-38, got 0": lambda: mhc.Spec(norm_eps=0),
-        r"Sinkhorn: form: expected .softmax.; .log. is another function": lambda: mhc.Sinkhorn(form="log"),
-        r"Spec: manifold: expected one of sinkhorn, permutation": lambda: mhc.Spec(manifold="circulant"),
+        r"init_params: embedding: expected at least 1, got 0": lambda: mj.init_params(
+            jax.random.key(0), spec, 0
+        ),
+        r"Spec: norm_eps: expected a finite number of at least 1.2e-38, got 0": lambda: mhc.Spec(
+            norm_eps=0
+        ),
+        r"Sinkhorn: form: expected .softmax.; .log. is another function": lambda: mhc.Sinkhorn(
+            form="log"
+        ),
+        r"Spec: manifold: expected one of sinkhorn, permutation": lambda: mhc.Spec(
+            manifold="circulant"
+        ),
     }
 
 
@@ -202,11 +265,23 @@ def test_refused_when_traced(message):
 
 
 def test_the_library_checks_too():
-    """A call that gets past Python's checks is refused by the handler, with the library's message."""
+    """A call that gets past Python's checks is refused by the handler, with the library's
+    message."""
     from mhc_kernels.jax import _primitive
 
     x, params, _, _ = make(mhc.Spec(), (2,), 8)
-    bind = lambda x, h: _primitive.bind(x, h, operation="apply_pre", inputs=("x", "h_pre"), outputs=("layer_input",),
-                                      spec=mhc.Spec(), in_place=False, extra=())
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"apply_pre: h_pre: expected shape \[T=2, n=4\], got \[2, 3\]"):
+    bind = lambda x, h: _primitive.bind(
+        x,
+        h,
+        operation="apply_pre",
+        inputs=("x", "h_pre"),
+        outputs=("layer_input",),
+        spec=mhc.Spec(),
+        in_place=False,
+        extra=(),
+    )
+    with pytest.raises(
+        jax.errors.JaxRuntimeError,
+        match=r"apply_pre: h_pre: expected shape \[T=2, n=4\], got \[2, 3\]",
+    ):
         jax.block_until_ready(jax.jit(bind)(x, jnp.ones((2, 3))))

@@ -1,4 +1,5 @@
-"""Three steps of gradient descent on four devices: two_processes.py PORT PROCESSES INDEX. Prints loss and sums of parameters."""
+"""Three steps of gradient descent on four devices: two_processes.py PORT PROCESSES INDEX. Prints
+loss and sums of parameters."""
 
 import os
 import sys

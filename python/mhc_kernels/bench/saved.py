@@ -1,4 +1,5 @@
-"""python -m mhc_kernels.bench.saved: bytes per token that a site keeps for backward, by jax.checkpoint policy."""
+"""python -m mhc_kernels.bench.saved: bytes per token that a site keeps for backward, by
+jax.checkpoint policy."""
 
 from __future__ import annotations
 
@@ -34,21 +35,36 @@ def per_token(case: Case, policy: Any) -> float:
     x, params, w, _ = jax.eval_shape(lambda: inputs(case))
     jaxpr = jax.make_jaxpr(lambda *a: jax.tree.leaves(jax.vjp(f, *a)[1]))(x, params, w).jaxpr
     given = {id(v) for v in jaxpr.invars}
-    kept = {id(v): v.aval for v in jaxpr.outvars if id(v) not in given and type(v).__name__ != "Literal"}
+    kept = {
+        id(v): v.aval for v in jaxpr.outvars if id(v) not in given and type(v).__name__ != "Literal"
+    }
     lead = case.dims[:2]
-    return sum(int(np.prod(a.shape)) * a.dtype.itemsize for a in kept.values() if a.shape[:2] == lead) / case.tokens
+    return (
+        sum(int(np.prod(a.shape)) * a.dtype.itemsize for a in kept.values() if a.shape[:2] == lead)
+        / case.tokens
+    )
 
 
 def rows(dims: tuple[int, int, int, int]) -> list[tuple[str, float, float]]:
-    cases = [Case(path, "forward_backward", False, "permutation", dims) for path in ("kernel", "reference")]
-    return [(name, *(per_token(case, policy) for case in cases)) for name, policy in POLICIES.items()]
+    cases = [
+        Case(path, "forward_backward", False, "permutation", dims)
+        for path in ("kernel", "reference")
+    ]
+    return [
+        (name, *(per_token(case, policy) for case in cases)) for name, policy in POLICIES.items()
+    ]
 
 
 def table(dims: tuple[int, int, int, int] = (2, 64, 4, 3072)) -> str:
     lines = ["| policy | kernel | reference |", "|---|---|---|"]
-    return "\n".join(lines + [f"| {name} | {kernel:.0f} | {reference:.0f} |" for name, kernel, reference in rows(dims)])
+    return "\n".join(
+        lines
+        + [f"| {name} | {kernel:.0f} | {reference:.0f} |" for name, kernel, reference in rows(dims)]
+    )
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(prog="python -m mhc_kernels.bench.saved", description=__doc__).parse_args()
+    argparse.ArgumentParser(
+        prog="python -m mhc_kernels.bench.saved", description=__doc__
+    ).parse_args()
     print(table())

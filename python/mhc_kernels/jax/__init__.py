@@ -1,4 +1,5 @@
-"""Hyper-connections for JAX on CPUs: kernels with custom gradients, and the same in plain jax.numpy.
+"""Hyper-connections for JAX on CPUs: kernels with custom gradients, and the same in plain
+jax.numpy.
 
     import mhc_kernels as mhc
     import mhc_kernels.jax as mj
@@ -17,9 +18,24 @@ from mhc_kernels.jax._stack import expand, head, reduce
 from mhc_kernels.jax._targets import export_checks
 
 __all__ = [
-    "HeadParams", "HyperConnection", "Params", "State", "SumSquares", "apply_post", "apply_pre", "coefficients",
-    "coefficients_from_partials", "expand", "export_checks", "head", "init_params", "post", "pre", "project_partial",
-    "reduce", "site_state",
+    "HeadParams",
+    "HyperConnection",
+    "Params",
+    "State",
+    "SumSquares",
+    "apply_post",
+    "apply_pre",
+    "coefficients",
+    "coefficients_from_partials",
+    "expand",
+    "export_checks",
+    "head",
+    "init_params",
+    "post",
+    "pre",
+    "project_partial",
+    "reduce",
+    "site_state",
 ]
 
 

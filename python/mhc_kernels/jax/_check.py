@@ -1,4 +1,5 @@
-"""Arguments held against the contract when a function is traced: ValueError with operation, argument, wanted, got."""
+"""Arguments held against the contract when a function is traced: ValueError with operation,
+argument, wanted, got."""
 
 from __future__ import annotations
 
@@ -37,14 +38,27 @@ def floating(operation: str, argument: str, value: Any) -> None:
 def activation(operation: str, argument: str, value: Any) -> None:
     floating(operation, argument, value)
     if value.dtype.name not in ACTIVATIONS:
-        raise fail(operation, argument, "type " + ", ".join(ACTIVATIONS[:-1]) + " or " + ACTIVATIONS[-1], value.dtype.name)
+        raise fail(
+            operation,
+            argument,
+            "type " + ", ".join(ACTIVATIONS[:-1]) + " or " + ACTIVATIONS[-1],
+            value.dtype.name,
+        )
 
 
-def shape(operation: str, argument: str, value: Any, wanted: dict[str, int | None], lead: tuple[int, ...] = ()) -> None:
+def shape(
+    operation: str,
+    argument: str,
+    value: Any,
+    wanted: dict[str, int | None],
+    lead: tuple[int, ...] = (),
+) -> None:
     """The shape lead + wanted; an extent that is None may be any. Names stand in the message."""
     floating(operation, argument, value)
     sizes = list(lead) + list(wanted.values())
-    right = len(value.shape) == len(sizes) and all(w is None or g == w for g, w in zip(value.shape, sizes))
+    right = len(value.shape) == len(sizes) and all(
+        w is None or g == w for g, w in zip(value.shape, sizes)
+    )
     if not right:
         named = [str(s) for s in lead] + [n if w is None else f"{n}={w}" for n, w in wanted.items()]
         raise fail(operation, argument, f"shape [{', '.join(named)}]", list(value.shape))
@@ -60,7 +74,9 @@ def streams(operation: str, argument: str, value: Any, n: int) -> None:
 def params(operation: str, value: Any, m: int, n: int, groups: int, embedding: int) -> None:
     for name in ("phi", "alpha", "bias"):
         if getattr(value, name, None) is None:
-            raise fail(operation, f"params.{name}", "an array", type(getattr(value, name, None)).__name__)
+            raise fail(
+                operation, f"params.{name}", "an array", type(getattr(value, name, None)).__name__
+            )
     shape(operation, "params.phi", value.phi, {"m": m, "n": n, "D": embedding})
     shape(operation, "params.alpha", value.alpha, {"groups": groups})
     shape(operation, "params.bias", value.bias, {"m": m})

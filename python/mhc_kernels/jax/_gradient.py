@@ -1,4 +1,5 @@
-"""What the custom gradients have in common: masks of what is asked for, cotangents that may be absent."""
+"""What the custom gradients have in common: masks of what is asked for, cotangents that may be
+absent."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ PARAM_GRADIENTS = ("d_phi", "d_alpha", "d_bias", "d_norm_weight")
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """Names of the gradients that somebody asked for; static, so that a backward without them is another program."""
+    """Names of the gradients that somebody asked for; static, so that a backward without them is
+    another program."""
 
     names: tuple[str, ...]
 
@@ -27,7 +29,9 @@ def values_of(tree: Any) -> Any:
 
 def asked(**inputs: Any) -> Asked:
     """d_<name> of every input that is differentiated."""
-    return Asked(tuple(f"d_{name}" for name, leaf in inputs.items() if leaf is not None and leaf.perturbed))
+    return Asked(
+        tuple(f"d_{name}" for name, leaf in inputs.items() if leaf is not None and leaf.perturbed)
+    )
 
 
 def _is_primal(leaf: Any) -> bool:
@@ -40,7 +44,9 @@ def given(cotangent: Any) -> Any:
 
 
 def narrow(gradients: dict[str, Any], *names_and_values: tuple[str, Any]) -> tuple[Any, ...]:
-    """Each gradient in the type of what it belongs to; None, which JAX takes as zero, where nobody asked."""
+    """Each gradient in the type of what it belongs to; None, which JAX takes as zero, where nobody
+    asked."""
     return tuple(
         None if value is None or name not in gradients else gradients[name].astype(value.dtype)
-        for name, value in names_and_values)
+        for name, value in names_and_values
+    )

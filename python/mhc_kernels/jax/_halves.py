@@ -1,4 +1,5 @@
-"""Coefficients alone, and the two halves with given gates: everything public, so all cotangents are true ones."""
+"""Coefficients alone, and the two halves with given gates: everything public, so all cotangents are
+true ones."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from mhc_kernels.spec import Spec
 Array = jax.Array
 
 
-def coefficients(x: Array, params: Params, spec: Spec, *, implementation: str = "kernel") -> tuple[Array, Array, Array]:
+def coefficients(
+    x: Array, params: Params, spec: Spec, *, implementation: str = "kernel"
+) -> tuple[Array, Array, Array]:
     """The gates of every token, for use elsewhere.
 
     x: [..., n, D]; params: Params. Returns h_pre [..., n], h_post [..., n] and h_res [..., n, n] as
@@ -28,7 +31,8 @@ def coefficients(x: Array, params: Params, spec: Spec, *, implementation: str = 
 
     >>> import jax, jax.numpy as jnp, mhc_kernels as mhc, mhc_kernels.jax as mj
     >>> spec = mhc.Spec(manifold="identity")
-    >>> h_pre, h_post, h_res = mj.coefficients(jnp.ones((2, 4, 8)), mj.init_params(jax.random.key(0), spec, 8), spec)
+    >>> params = mj.init_params(jax.random.key(0), spec, 8)
+    >>> h_pre, h_post, h_res = mj.coefficients(jnp.ones((2, 4, 8)), params, spec)
     >>> float(h_res[1, 2, 2]), h_post.shape
     (1.0, (2, 4))
     """
@@ -55,12 +59,22 @@ def apply_pre(x: Array, h_pre: Array, spec: Spec, *, implementation: str = "kern
     return _apply_pre(spec)(*lift(x, h_pre))  # type: ignore[no-any-return]
 
 
-def apply_post(x: Array, layer_output: Array, h_post: Array, h_res: Array, spec: Spec, *,
-               implementation: str = "kernel") -> Array:
-    """x_next[t,j,d] = sum_i h_res[t,i,j] x[t,i,d] + h_post[t,j] layer_output[t,d], [..., n, D] in x's type.
+def apply_post(
+    x: Array,
+    layer_output: Array,
+    h_post: Array,
+    h_res: Array,
+    spec: Spec,
+    *,
+    implementation: str = "kernel",
+) -> Array:
+    """x_next[t,j,d] = sum_i h_res[t,i,j] x[t,i,d] + h_post[t,j] layer_output[t,d], [..., n, D] in
+    x's type.
 
-    x: [..., n, D]; layer_output: [..., D]; h_post: [..., n]; h_res: [..., n, n] as [input, output]; all but x in
-    any float type. Saved: all four, as far as a gradient needs them. Raises ValueError naming argument, wanted, got.
+    x: [..., n, D]; layer_output: [..., D]; h_post: [..., n]; h_res: [..., n, n] as [input, output];
+    all but x in any float type. Saved: all four, as far as a gradient needs them. Raises ValueError
+    naming
+    argument, wanted, got.
     """
     _check.spec("apply_post", spec)
     _check.implementation("apply_post", implementation)
@@ -114,13 +128,22 @@ def _apply_pre(spec: Spec) -> Any:
         wanted = asked(x=x, h_pre=h_pre)
         x, h_pre = values_of((x, h_pre))
         layer_input = checkpoint_name(f(x, h_pre), LAYER_INPUT)
-        return layer_input, (wanted, x if "d_h_pre" in wanted.names else None, h_pre if "d_x" in wanted.names else None)
+        return layer_input, (
+            wanted,
+            x if "d_h_pre" in wanted.names else None,
+            h_pre if "d_x" in wanted.names else None,
+        )
 
     def backward(saved: Any, d_layer_input: Any) -> Any:
         wanted, x, h_pre = saved
         if given(d_layer_input) is None:
             return None, None
-        r = call("apply_pre_backward", dict(d_layer_input=d_layer_input, x=x, h_pre=h_pre), wanted.names, spec)
+        r = call(
+            "apply_pre_backward",
+            dict(d_layer_input=d_layer_input, x=x, h_pre=h_pre),
+            wanted.names,
+            spec,
+        )
         return r.get("d_x"), r.get("d_h_pre")
 
     f.defvjp(forward, backward, symbolic_zeros=True)
@@ -134,7 +157,9 @@ def _apply_post(spec: Spec) -> Any:
     needs = {"d_x": "h_res", "d_layer_output": "h_post", "d_h_post": "layer_output", "d_h_res": "x"}
 
     def run(values: Any, in_place: bool) -> Any:
-        return call("post", dict(zip(names, values)), ("x_next",), spec, in_place=in_place)["x_next"]
+        return call("post", dict(zip(names, values)), ("x_next",), spec, in_place=in_place)[
+            "x_next"
+        ]
 
     @jax.custom_vjp
     def f(x: Any, layer_output: Any, h_post: Any, h_res: Any) -> Any:

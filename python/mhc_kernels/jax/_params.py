@@ -17,7 +17,11 @@ from mhc_kernels.spec import Spec
 Array = jax.Array
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["phi", "alpha", "bias", "norm_weight"], meta_fields=[])
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["phi", "alpha", "bias", "norm_weight"],
+    meta_fields=[],
+)
 @dataclasses.dataclass(frozen=True)
 class Params:
     """Parameters of a site, in any float types; gradients come back in the type of each.
@@ -34,7 +38,11 @@ class Params:
     norm_weight: Array | None = None
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["phi", "alpha", "bias", "norm_weight"], meta_fields=[])
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["phi", "alpha", "bias", "norm_weight"],
+    meta_fields=[],
+)
 @dataclasses.dataclass(frozen=True)
 class HeadParams:
     """Parameters of a head: phi [n, n, D], alpha [1], bias [n], norm_weight [n, D] or None."""
@@ -48,8 +56,10 @@ class HeadParams:
 def init_params(key: Array, spec: Spec, embedding: int, *, dtype: Any = jnp.float32) -> Params:
     """Parameters near the ordinary residual connection: h_pre = 1/n, h_post = 1, h_res close to I.
 
-    key: a key of jax.random. Returns Params of `dtype` without norm_weight. phi is normal with variance
-    1/(n D), so that z has variance one, and enters with alpha = 0.01; the identity leads by 8 logits.
+    key: a key of jax.random. Returns Params of `dtype` without norm_weight. phi is normal with
+    variance 1/(n D), so that z has variance one, and enters with alpha = 0.01; the identity leads
+    by 8
+    logits.
 
     >>> import jax, mhc_kernels as mhc, mhc_kernels.jax as mj
     >>> mj.init_params(jax.random.key(0), mhc.Spec(streams=2), 8).phi.shape
@@ -79,15 +89,23 @@ def _identity_logits(spec: Spec) -> Array:
     return (jnp.eye(n) * (8.0 if name == "sinkhorn" else 1.0)).reshape(-1)
 
 
-def canonical(x: Array, params: Params | HeadParams) -> tuple[Array, tuple[Array, Array, Array, Array | None]]:
+def canonical(
+    x: Array, params: Params | HeadParams
+) -> tuple[Array, tuple[Array, Array, Array, Array | None]]:
     """x and phi, alpha, bias, norm_weight as kernels take them, outside of the custom gradient.
 
-    Types: f32 and bf16 as they are, others as f32 (all f64 beside f64). Inside a shard_map the gradients
-    of replicated parameters are summed by the transpose of the lift, in f32 before they are narrowed.
-    Parameters with explicit shardings are gathered; their gradients go back the way they came.
+    Types: f32 and bf16 as they are, others as f32 (all f64 beside f64). Inside a shard_map the
+    gradients of replicated parameters are summed by the transpose of the lift, in f32 before they
+    are narrowed. Parameters with explicit shardings are gathered; their gradients go back the way
+    they
+    came.
     """
     wide = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
-    keep = (jnp.float32, jnp.bfloat16) if wide == jnp.float32 and not varying_axes(x, params) else (wide,)
+    keep = (
+        (jnp.float32, jnp.bfloat16)
+        if wide == jnp.float32 and not varying_axes(x, params)
+        else (wide,)
+    )
     given = (params.phi, params.alpha, params.bias, params.norm_weight)
     cast = lambda p: p if p.dtype in keep else p.astype(wide)
     values = tuple(None if p is None else replicated(cast(p)) for p in given)

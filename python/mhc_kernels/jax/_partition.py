@@ -1,6 +1,8 @@
-"""Kernels on sharded arrays under plain jit, Auto or Explicit axes, without a shard_map by the user.
+"""Kernels on sharded arrays under plain jit, Auto or Explicit axes, without a shard_map by the
+user.
 
-Explicit axes stand in the operands' types: the call is wrapped in the shard_map that they describe. Auto axes are
+Explicit axes stand in the operands' types: the call is wrapped in the shard_map that they describe.
+Auto axes are
 XLA's to decide:
 To XLA a custom call is opaque: it would gather all operands. The rule given here says that every
 leading extent (tokens) may be sharded, over any axes, and that all else is replicated; each device
@@ -22,7 +24,8 @@ from mhc_kernels.jax._signatures import Argument, Signature
 
 
 def is_partitioned(ctx: Any) -> bool:
-    """Whether XLA's partitioner still has something to divide: several devices, and not all axes manual."""
+    """Whether XLA's partitioner still has something to divide: several devices, and not all axes
+    manual."""
     axis_context = ctx.module_context.axis_context
     devices = getattr(axis_context, "num_devices", None)
     if devices is not None:
@@ -39,9 +42,14 @@ def explicit_axes(ctx: Any) -> frozenset[str]:
     return frozenset(name for name, kind in kinds if kind == jax.sharding.AxisType.Explicit)
 
 
-def by_types(ctx: Any, axes: frozenset[str], bind: Callable[..., Any], summed: list[bool]) -> Callable[..., Any]:
-    """bind in a shard_map over explicit axes, divided as the types say. summed: which results are sums over tokens."""
-    lead = next((a.sharding.spec for a in ctx.avals_in if any(e is not None for e in a.sharding.spec)), ())
+def by_types(
+    ctx: Any, axes: frozenset[str], bind: Callable[..., Any], summed: list[bool]
+) -> Callable[..., Any]:
+    """bind in a shard_map over explicit axes, divided as the types say. summed: which results are
+    sums over tokens."""
+    lead = next(
+        (a.sharding.spec for a in ctx.avals_in if any(e is not None for e in a.sharding.spec)), ()
+    )
     over = _flat(lead)
 
     def on_each_device(*values: Any) -> Any:
@@ -53,25 +61,43 @@ def by_types(ctx: Any, axes: frozenset[str], bind: Callable[..., Any], summed: l
         return tuple(results)
 
     specs = lambda avals: tuple(PartitionSpec(*a.sharding.spec) for a in avals)
-    return jax.shard_map(on_each_device, mesh=ctx.avals_in[0].sharding.mesh, in_specs=specs(ctx.avals_in),
-                         out_specs=specs(ctx.avals_out), axis_names=axes, check_vma=False)
+    return jax.shard_map(
+        on_each_device,
+        mesh=ctx.avals_in[0].sharding.mesh,
+        in_specs=specs(ctx.avals_in),
+        out_specs=specs(ctx.avals_out),
+        axis_names=axes,
+        check_vma=False,
+    )
 
 
 def without_types(ctx: Any) -> Any:
-    """The same lowering context, with types of shape and element alone: XLA's partitioner decides the rest."""
+    """The same lowering context, with types of shape and element alone: XLA's partitioner decides
+    the rest."""
     plain = lambda avals: [jax.core.ShapedArray(a.shape, a.dtype) for a in avals]
     return ctx.replace(avals_in=plain(ctx.avals_in), avals_out=plain(ctx.avals_out))
 
 
-def ffi_call(target: str, avals_out: Any, aliases: dict[int, int], attributes: dict[str, Any], shapes: Any,
-             *values: Any) -> list[Any]:
+def ffi_call(
+    target: str,
+    avals_out: Any,
+    aliases: dict[int, int],
+    attributes: dict[str, Any],
+    shapes: Any,
+    *values: Any,
+) -> list[Any]:
     """The custom call on one device's part; shapes are those of its results."""
     results = [jax.ShapeDtypeStruct(shape, aval.dtype) for shape, aval in zip(shapes, avals_out)]
-    return list(jax.ffi.ffi_call(target, results, input_output_aliases=aliases)(*values, **attributes))
+    return list(
+        jax.ffi.ffi_call(target, results, input_output_aliases=aliases)(*values, **attributes)
+    )
 
 
-def _rule(inputs: list[Argument], outputs: list[Argument], ranks: list[int]) -> tuple[str, tuple[str, ...]]:
-    """Factors l0, l1, ... for the leading extents, shared by all; one of its own for every other extent."""
+def _rule(
+    inputs: list[Argument], outputs: list[Argument], ranks: list[int]
+) -> tuple[str, tuple[str, ...]]:
+    """Factors l0, l1, ... for the leading extents, shared by all; one of its own for every other
+    extent."""
     names = (f"r{k}" for k in itertools.count())
     replicated: list[str] = []
 
@@ -102,9 +128,15 @@ def _even(spec: tuple[Any, ...], extents: tuple[int, ...], mesh: Any) -> tuple[A
     return tuple(e if extent % parts(e) == 0 else None for e, extent in zip(entries, extents))
 
 
-def partitioned(signature: Signature, inputs: tuple[str, ...], outputs: tuple[str, ...],
-                shapes: list[tuple[int, ...]], call: Callable[..., list[Any]]) -> Callable[..., Any]:
-    """call(shapes of results, *values) as a function of global arrays that XLA may divide by tokens."""
+def partitioned(
+    signature: Signature,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    shapes: list[tuple[int, ...]],
+    call: Callable[..., list[Any]],
+) -> Callable[..., Any]:
+    """call(shapes of results, *values) as a function of global arrays that XLA may divide by
+    tokens."""
     ins, outs = [signature.input(n) for n in inputs], [signature.output(n) for n in outputs]
     reference = next(k for k, a in enumerate(ins) if a.tokens)
     trailing = len(ins[reference].trailing)
@@ -116,14 +148,18 @@ def partitioned(signature: Signature, inputs: tuple[str, ...], outputs: tuple[st
 
         def partition(mesh: Any, arguments: Any, results: Any) -> Any:
             shape = tuple(arguments[reference].shape)
-            lead = _even(tuple(arguments[reference].sharding.spec), shape[: len(shape) - trailing], mesh)
+            lead = _even(
+                tuple(arguments[reference].sharding.spec), shape[: len(shape) - trailing], mesh
+            )
             axes = _flat(lead)
 
             def on(argument: Argument) -> NamedSharding:
                 tail = (None,) * len(argument.trailing)
                 return NamedSharding(mesh, PartitionSpec(*(lead if argument.tokens else ()), *tail))
 
-            local = [on(a).shard_shape(tuple(r.shape)) for a, r in zip(outs, jax.tree.leaves(results))]
+            local = [
+                on(a).shard_shape(tuple(r.shape)) for a, r in zip(outs, jax.tree.leaves(results))
+            ]
 
             def on_each_device(*parts: Any) -> Any:
                 found = call(local, *parts)
@@ -137,7 +173,9 @@ def partitioned(signature: Signature, inputs: tuple[str, ...], outputs: tuple[st
 
         ranks = [len(v.shape) for v in values] + [len(s) for s in shapes]
         rule, replicated = _rule(ins, outs, ranks)
-        whole.def_partition(partition=partition, sharding_rule=rule, need_replication_factors=replicated)
+        whole.def_partition(
+            partition=partition, sharding_rule=rule, need_replication_factors=replicated
+        )
         return whole(*values)
 
     return lower

@@ -1,10 +1,11 @@
-"""The primitives through which kernels are called: one per operation, alike in all but name, which is what jaxprs and
+"""The primitives through which kernels are called: one per operation, alike in all but name, which
+is what jaxprs and
 profilers show.
 
 Parameters of a primitive: the operation, the names of the operands and results that this call has
-(an absent operand means zero or none, an absent result is not computed), the spec, and sizes that no
-operand shows. Abstract evaluation gives every result the leading extents, the explicit sharding and
-the varying axes of the operands; the parameters' gradients are f32 (f64 beside f64).
+(an absent operand means zero or none, an absent result is not computed), the spec, and sizes that
+no operand shows. Abstract evaluation gives every result the leading extents, the explicit sharding
+and the varying axes of the operands; the parameters' gradients are f32 (f64 beside f64).
 """
 
 from __future__ import annotations
@@ -28,12 +29,20 @@ Array = Any
 PRIMITIVES = {operation: Primitive(f"mhc_{operation}") for operation in SIGNATURES}
 
 
-def call(operation: str, operands: dict[str, Array | None], outputs: tuple[str, ...], spec: Spec | None = None,
-         *, in_place: bool = False, **extra: int) -> dict[str, Array]:
+def call(
+    operation: str,
+    operands: dict[str, Array | None],
+    outputs: tuple[str, ...],
+    spec: Spec | None = None,
+    *,
+    in_place: bool = False,
+    **extra: int,
+) -> dict[str, Array]:
     """Runs a kernel: names to arrays in, names to arrays out.
 
     operands: those that are None are absent. outputs: what is wanted; order does not matter.
-    in_place: the results of IN_PLACE take their operand's memory (XLA copies first if others read it).
+    in_place: the results of IN_PLACE take their operand's memory (XLA copies first if others read
+      it).
     extra: sizes that no operand shows, such as embedding_total.
     """
     signature = SIGNATURES[operation]
@@ -42,8 +51,15 @@ def call(operation: str, operands: dict[str, Array | None], outputs: tuple[str, 
     if not wanted:
         return {}
     values = lift(*[operands[name] for name in inputs])
-    results = bind(*values, operation=operation, inputs=inputs, outputs=wanted, spec=spec,
-                            in_place=in_place, extra=tuple(sorted(extra.items())))
+    results = bind(
+        *values,
+        operation=operation,
+        inputs=inputs,
+        outputs=wanted,
+        spec=spec,
+        in_place=in_place,
+        extra=tuple(sorted(extra.items())),
+    )
     return dict(zip(wanted, results))
 
 
@@ -62,9 +78,9 @@ def varying_axes(*values: Array) -> frozenset[str]:
 def lift(*values: Array) -> tuple[Array, ...]:
     """The values, each varying over the axes over which any of them does.
 
-    What a custom gradient returns for a replicated parameter is one device's share. The transpose of
-    this lift, which stands outside the custom gradient, adds the shares up, once. Values that lack
-    the same axes are lifted together, so that their gradients are summed by one operation.
+    What a custom gradient returns for a replicated parameter is one device's share. The transpose
+    of this lift, which stands outside the custom gradient, adds the shares up, once. Values that
+    lack the same axes are lifted together, so that their gradients are summed by one operation.
     """
     axes = varying_axes(*values)
     if not axes:
@@ -73,16 +89,21 @@ def lift(*values: Array) -> tuple[Array, ...]:
     result = list(values)
     for missing in set(lacking) - {frozenset()}:
         where = [k for k, lack in enumerate(lacking) if lack == missing]
-        lifted = jax.lax.pcast(tuple(values[k] for k in where), tuple(sorted(missing)), to="varying")
+        lifted = jax.lax.pcast(
+            tuple(values[k] for k in where), tuple(sorted(missing)), to="varying"
+        )
         for k, value in zip(where, lifted):
             result[k] = value
     return tuple(result)
 
 
-# ---- Abstract evaluation --------------------------------------------------------------------------
+# ---- Abstract evaluation
+# --------------------------------------------------------------------------
 
 
-def _geometry(operation: str, inputs: tuple[str, ...], avals: Any, spec: Spec | None, extra: dict[str, int]) -> Any:
+def _geometry(
+    operation: str, inputs: tuple[str, ...], avals: Any, spec: Spec | None, extra: dict[str, int]
+) -> Any:
     """The operand that shows the tokens, their extents, and n, D, m."""
     signature = SIGNATURES[operation]
     reference, lead = None, ()
@@ -94,7 +115,11 @@ def _geometry(operation: str, inputs: tuple[str, ...], avals: Any, spec: Spec | 
         if argument.tokens and reference is None:
             reference, lead = aval, aval.shape[:first]
     streams = spec.streams if spec is not None else extra.get("copies", sizes.get("n", 0))
-    return reference, lead, {**sizes_of(operation, spec, streams, sizes.get("D", 0)), **sizes, "n": streams}
+    return (
+        reference,
+        lead,
+        {**sizes_of(operation, spec, streams, sizes.get("D", 0)), **sizes, "n": streams},
+    )
 
 
 def result_dtype(argument: Argument, activation: Any) -> Any:
@@ -104,26 +129,43 @@ def result_dtype(argument: Argument, activation: Any) -> Any:
     return np.dtype(np.float64 if activation == np.float64 else np.float32)
 
 
-def _abstract(*avals: Any, operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...], spec: Spec | None,
-              in_place: bool, extra: tuple[tuple[str, int], ...]) -> list[Any]:
+def _abstract(
+    *avals: Any,
+    operation: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    spec: Spec | None,
+    in_place: bool,
+    extra: tuple[tuple[str, int], ...],
+) -> list[Any]:
     del in_place
     signature = SIGNATURES[operation]
     reference, lead, sizes = _geometry(operation, inputs, avals, spec, dict(extra))
     activation = reference.dtype
     sharding = reference.sharding
-    lead_spec = tuple(sharding.spec)[: len(lead)] + (None,) * (len(lead) - len(tuple(sharding.spec)))
+    lead_spec = tuple(sharding.spec)[: len(lead)] + (None,) * (
+        len(lead) - len(tuple(sharding.spec))
+    )
     results = []
     for name in outputs:
         argument = signature.output(name)
         shape = argument.shape(lead, sizes)
         head = lead_spec if argument.tokens else ()
         spec_of = PartitionSpec(*head, *(None,) * (len(shape) - len(head)))
-        results.append(reference.update(shape=shape, dtype=result_dtype(argument, activation), weak_type=False,
-                                        sharding=NamedSharding(sharding.mesh, spec_of)))
+        results.append(
+            reference.update(
+                shape=shape,
+                dtype=result_dtype(argument, activation),
+                weak_type=False,
+                sharding=NamedSharding(sharding.mesh, spec_of),
+            )
+        )
     return results
 
 
-@functools.partial(jax.jit, static_argnames=("operation", "inputs", "outputs", "spec", "in_place", "extra"))
+@functools.partial(
+    jax.jit, static_argnames=("operation", "inputs", "outputs", "spec", "in_place", "extra")
+)
 def _compiled(*values: Array, **params: Any) -> Any:
     return bind(*values, **params)
 
@@ -132,33 +174,50 @@ def _eager(*values: Array, **params: Any) -> Any:
     return _compiled(*values, **{**params, "in_place": False})  # the caller still has the operands
 
 
-# ---- Differentiation ------------------------------------------------------------------------------
+# ---- Differentiation
+# ------------------------------------------------------------------------------
 
 
 def _no_jvp(primals: Any, tangents: Any, *, operation: str, **params: Any) -> Any:
     del primals, tangents, params
     raise NotImplementedError(
-        f"{operation}: a kernel has neither forward-mode nor second derivatives (jvp, jacfwd, hessian, grad of grad); "
-        'use implementation="reference" there')
+        f"{operation}: a kernel has neither forward-mode nor second derivatives (jvp, jacfwd, "
+        "hessian, grad of grad); "
+        'use implementation="reference" there'
+    )
 
 
-# ---- vmap -----------------------------------------------------------------------------------------
+# ---- vmap
+# -----------------------------------------------------------------------------------------
 
 
-def _batch(values: Any, dims: Any, *, operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...],
-           **params: Any) -> Any:
-    """A mapped axis becomes one more axis of tokens. Where a parameter is mapped, or the gradient of one
-    is wanted (it must stay per example), the kernel runs once per example instead."""
+def _batch(
+    values: Any,
+    dims: Any,
+    *,
+    operation: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    **params: Any,
+) -> Any:
+    """A mapped axis becomes one more axis of tokens. Where a parameter is mapped, or the gradient
+    of one is wanted (it must stay per example), the kernel runs once per example instead."""
     signature = SIGNATURES[operation]
     run = functools.partial(bind, operation=operation, inputs=inputs, outputs=outputs, **params)
     mapped = [d if isinstance(d, int) else None for d in dims]
     size = next(v.shape[d] for v, d in zip(values, mapped) if d is not None)
     front = [v if d is None else jax.numpy.moveaxis(v, d, 0) for v, d in zip(values, mapped)]
-    per_example = any(d is not None and not signature.input(n).tokens for n, d in zip(inputs, mapped))
+    per_example = any(
+        d is not None and not signature.input(n).tokens for n, d in zip(inputs, mapped)
+    )
     per_example |= any(not signature.output(n).tokens for n in outputs)
     if not per_example:
-        spread = [v if d is not None or not signature.input(n).tokens else jax.numpy.broadcast_to(v, (size, *v.shape))
-                  for n, v, d in zip(inputs, front, mapped)]
+        spread = [
+            v
+            if d is not None or not signature.input(n).tokens
+            else jax.numpy.broadcast_to(v, (size, *v.shape))
+            for n, v, d in zip(inputs, front, mapped)
+        ]
         results = run(*spread)
     else:
         moving = [v for v, d in zip(front, mapped) if d is not None]
@@ -171,13 +230,21 @@ def _batch(values: Any, dims: Any, *, operation: str, inputs: tuple[str, ...], o
     return results, [0] * len(results)
 
 
-# ---- Lowering -------------------------------------------------------------------------------------
+# ---- Lowering
+# -------------------------------------------------------------------------------------
 
 
-def _attributes(operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...], spec: Spec | None,
-                extra: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+def _attributes(
+    operation: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    spec: Spec | None,
+    extra: tuple[tuple[str, int], ...],
+) -> dict[str, Any]:
     signature = SIGNATURES[operation]
-    mask = lambda arguments, present: sum(1 << k for k, a in enumerate(arguments) if a.name in present)
+    mask = lambda arguments, present: sum(
+        1 << k for k, a in enumerate(arguments) if a.name in present
+    )
     return {
         "inputs": np.int64(mask(signature.inputs, inputs)),
         "outputs": np.int64(mask(signature.outputs, outputs)),
@@ -186,28 +253,58 @@ def _attributes(operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...
     }
 
 
-def _aliases(operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...], in_place: bool) -> dict[int, int]:
+def _aliases(
+    operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...], in_place: bool
+) -> dict[int, int]:
     pairs = IN_PLACE.get(operation, {}) if in_place else {}
-    return {inputs.index(i): outputs.index(o) for o, names in pairs.items() if o in outputs for i in names if i in inputs}
+    return {
+        inputs.index(i): outputs.index(o)
+        for o, names in pairs.items()
+        if o in outputs
+        for i in names
+        if i in inputs
+    }
 
 
-def _lower_cpu(ctx: Any, *values: Any, operation: str, inputs: tuple[str, ...], outputs: tuple[str, ...],
-               spec: Spec | None, in_place: bool, extra: tuple[tuple[str, int], ...]) -> Any:
+def _lower_cpu(
+    ctx: Any,
+    *values: Any,
+    operation: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    spec: Spec | None,
+    in_place: bool,
+    extra: tuple[tuple[str, int], ...],
+) -> Any:
     target = _targets.name_of(operation)
     attributes = _attributes(operation, inputs, outputs, spec, extra)
     aliases = _aliases(operation, inputs, outputs, in_place)
-    lead = next(len(v.shape) - len(a.trailing) for v, a in zip(ctx.avals_in, map(SIGNATURES[operation].input, inputs))
-                if a.tokens)
+    lead = next(
+        len(v.shape) - len(a.trailing)
+        for v, a in zip(ctx.avals_in, map(SIGNATURES[operation].input, inputs))
+        if a.tokens
+    )
     if lead == 0 or not _partition.is_partitioned(ctx):
         rule = jax.ffi.ffi_lowering(target, operand_output_aliases=aliases)
         return rule(ctx, *values, **attributes)
     explicit = _partition.explicit_axes(ctx)
     if explicit:
-        run = functools.partial(bind, operation=operation, inputs=inputs, outputs=outputs, spec=spec,
-                                in_place=in_place, extra=extra)
+        run = functools.partial(
+            bind,
+            operation=operation,
+            inputs=inputs,
+            outputs=outputs,
+            spec=spec,
+            in_place=in_place,
+            extra=extra,
+        )
         summed = [not SIGNATURES[operation].output(name).tokens for name in outputs]
-        return mlir.lower_fun(_partition.by_types(ctx, explicit, run, summed), multiple_results=True)(ctx, *values)
-    call_target = functools.partial(_partition.ffi_call, target, tuple(ctx.avals_out), aliases, attributes)
+        return mlir.lower_fun(
+            _partition.by_types(ctx, explicit, run, summed), multiple_results=True
+        )(ctx, *values)
+    call_target = functools.partial(
+        _partition.ffi_call, target, tuple(ctx.avals_out), aliases, attributes
+    )
     shapes = [tuple(a.shape) for a in ctx.avals_out]
     sharded = _partition.partitioned(SIGNATURES[operation], inputs, outputs, shapes, call_target)
     return mlir.lower_fun(sharded, multiple_results=True)(_partition.without_types(ctx), *values)
@@ -216,8 +313,10 @@ def _lower_cpu(ctx: Any, *values: Any, operation: str, inputs: tuple[str, ...], 
 def _lower_elsewhere(ctx: Any, *values: Any, operation: str, **params: Any) -> Any:
     del values, params
     platforms = ", ".join(ctx.platforms or ctx.module_context.platforms)
-    raise NotImplementedError(f"{operation}: platform: expected cpu, which has kernels, got {platforms}; "
-                              'use implementation="reference" there')
+    raise NotImplementedError(
+        f"{operation}: platform: expected cpu, which has kernels, got {platforms}; "
+        'use implementation="reference" there'
+    )
 
 
 def _register(primitive: Primitive) -> None:
@@ -226,8 +325,8 @@ def _register(primitive: Primitive) -> None:
     primitive.def_impl(_eager)
     ad.primitive_jvps[primitive] = _no_jvp
     batching.primitive_batchers[primitive] = _batch
-    # The partitioner's callback needs to know the devices, which JAX otherwise leaves open while it lowers. It finds
-    # out by looking for the primitives of this set; no public name leads to it.
+    # The partitioner's callback needs to know the devices, which JAX otherwise leaves open while it
+    # lowers. It finds out by looking for the primitives of this set; no public name leads to it.
     dispatch.prim_requires_devices_during_lowering.add(primitive)
     mlir.register_lowering(primitive, _lower_elsewhere)
     mlir.register_lowering(primitive, _lower_cpu, platform="cpu")

@@ -1,8 +1,8 @@
 """The operations in plain jax.numpy: the same conventions, differentiated by JAX, on any platform.
 
-Written to be read, and to be a fair comparison: x is read in its own type and projected before it is
-scaled, gates are float32 (float64 when x is), and x_next is one contraction. Indices: t tokens (here
-the leading extents), i input stream, j output stream, d feature, c coefficient.
+Written to be read, and to be a fair comparison: x is read in its own type and projected before it
+is scaled, gates are float32 (float64 when x is), and x_next is one contraction. Indices: t tokens
+(here the leading extents), i input stream, j output stream, d feature, c coefficient.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def wide(x: Array) -> Any:
     return jnp.float64 if x.dtype == jnp.float64 else jnp.float32
 
 
-# ---- Roundings ------------------------------------------------------------------------------------
+# ---- Roundings
+# ------------------------------------------------------------------------------------
 
 
 @jax.custom_jvp
@@ -55,21 +56,31 @@ def _scale_rounded_backward(saved: Any, d_z: Array) -> Any:
     return d_q, jnp.sum(d_q * q, axis=-1) / inv_rms
 
 
-_scale_rounded.defvjp(lambda q, inv_rms: (_scale_rounded(q, inv_rms), (q, inv_rms)), _scale_rounded_backward)
+_scale_rounded.defvjp(
+    lambda q, inv_rms: (_scale_rounded(q, inv_rms), (q, inv_rms)), _scale_rounded_backward
+)
 
 
 def scale(q: Array, inv_rms: Array, spec: Spec) -> Array:
     """z = q inv_rms."""
-    return _scale_rounded(q, inv_rms) if spec.gradient_precision == "bfloat16" else q * inv_rms[..., None]
+    return (
+        _scale_rounded(q, inv_rms)
+        if spec.gradient_precision == "bfloat16"
+        else q * inv_rms[..., None]
+    )
 
 
-# ---- Gates ----------------------------------------------------------------------------------------
+# ---- Gates
+# ----------------------------------------------------------------------------------------
 
 
 def project(x: Array, phi: Array, norm_weight: Array | None, spec: Spec) -> tuple[Array, Array]:
-    """q[t,c] = sum_{i,d} phi_eff[c,i,d] x[t,i,d] and sum_squares[t]; x is never normalised in memory."""
+    """q[t,c] = sum_{i,d} phi_eff[c,i,d] x[t,i,d] and sum_squares[t]; x is never normalised in
+    memory."""
     kind = wide(x)
-    phi_eff = phi.astype(kind) if norm_weight is None else phi.astype(kind) * norm_weight.astype(kind)
+    phi_eff = (
+        phi.astype(kind) if norm_weight is None else phi.astype(kind) * norm_weight.astype(kind)
+    )
     if spec.phi_precision == "bfloat16":
         phi_eff = _round_bf16(phi_eff)
     q = jnp.einsum("...id,cid->...c", x.astype(kind), phi_eff, preferred_element_type=kind)
@@ -86,7 +97,9 @@ def inv_rms_of(sum_squares: Array, count: int, spec: Spec) -> Array:
     return 1.0 / (jnp.where(nonzero, root, 0.0) + spec.norm_eps)
 
 
-def gates(q: Array, sum_squares: Array, alpha: Array, bias: Array, count: int, spec: Spec) -> tuple[Array, Array, Array]:
+def gates(
+    q: Array, sum_squares: Array, alpha: Array, bias: Array, count: int, spec: Spec
+) -> tuple[Array, Array, Array]:
     """h_pre, h_post, h_res from the projection on."""
     n, kind = spec.streams, q.dtype
     z = scale(q, inv_rms_of(sum_squares, count, spec), spec)
@@ -114,7 +127,8 @@ def manifold(logits: Array, spec: Spec) -> Array:
 
 
 def sinkhorn(logits: Array, iterations: int, eps: float) -> Array:
-    """Softmax of the rows, then columns and rows divided by their sums in turn; eps in every divisor."""
+    """Softmax of the rows, then columns and rows divided by their sums in turn; eps in every
+    divisor."""
 
     def divided(c: Array, axis: int) -> Array:
         return c / (jnp.sum(c, axis=axis, keepdims=True) + eps)
@@ -123,7 +137,9 @@ def sinkhorn(logits: Array, iterations: int, eps: float) -> Array:
         return divided(divided(c, -1), -2), None
 
     c = divided(jax.nn.softmax(logits, axis=-1) + eps, -2)
-    return jax.lax.scan(step, c, None, length=iterations - 1)[0]  # unrolled it compiles for many seconds
+    return jax.lax.scan(step, c, None, length=iterations - 1)[
+        0
+    ]  # unrolled it compiles for many seconds
 
 
 def coefficients(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array]:
@@ -131,7 +147,8 @@ def coefficients(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array
     return gates(q, sum_squares, params.alpha, params.bias, x.shape[-2] * x.shape[-1], spec)
 
 
-# ---- A site ---------------------------------------------------------------------------------------
+# ---- A site
+# ---------------------------------------------------------------------------------------
 
 
 def apply_pre(x: Array, h_pre: Array, spec: Spec) -> Array:
@@ -150,12 +167,17 @@ def post(x: Array, layer_output: Array, h_post: Array, h_res: Array, spec: Spec)
     h_post = _rounded_gate(h_post, spec.h_post_precision, x)
     h_res = _rounded_gate(h_res, spec.h_res_precision, x)
     mixed = jnp.einsum("...ij,...id->...jd", h_res, x.astype(h_res.dtype))
-    return (mixed + h_post[..., None] * layer_output[..., None, :].astype(h_post.dtype)).astype(x.dtype)
+    return (mixed + h_post[..., None] * layer_output[..., None, :].astype(h_post.dtype)).astype(
+        x.dtype
+    )
 
 
 def head(x: Array, params: Any, spec: Spec) -> Array:
     """sum_i (sigmoid(alpha z + bias) + pre_eps)[t,i] x[t,i,d]"""
     q, sum_squares = project(x, params.phi, params.norm_weight, spec)
     z = scale(q, inv_rms_of(sum_squares, x.shape[-2] * x.shape[-1], spec), spec)
-    h_pre = jax.nn.sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype)) + spec.pre_eps
+    h_pre = (
+        jax.nn.sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype))
+        + spec.pre_eps
+    )
     return apply_pre(x, h_pre, spec)

@@ -11,7 +11,8 @@ import math
 
 from mhc_kernels.spec import Spec
 
-# Shape behind the tokens, and whether it has tokens at all. "A" activations, "G" gates, "P" parameters.
+# Shape behind the tokens, and whether it has tokens at all. "A" activations, "G" gates, "P"
+# parameters.
 _KINDS = {
     "x": ("token", "A", ("n", "D")),
     "row": ("token", "A", ("D",)),
@@ -33,22 +34,34 @@ _D_GATES = "d_h_pre:gate d_h_post:gate d_h_res:matrix"
 _TABLE = {
     "pre": (f"x:x {_PARAMS}", f"layer_input:row z:z inv_rms:scalar {_GATES}"),
     "pre_backward": (
-        f"x:x {_PARAMS} z:z inv_rms:scalar d_layer_input:row {_D_GATES} d_x_next:x d_x_post:x", f"d_x:x {_GRADIENTS}"),
+        f"x:x {_PARAMS} z:z inv_rms:scalar d_layer_input:row {_D_GATES} d_x_next:x d_x_post:x",
+        f"d_x:x {_GRADIENTS}",
+    ),
     "post": ("x:x layer_output:row h_post:gate h_res:matrix", "x_next:x"),
     "post_backward": (
         "d_x_next:x x:x layer_output:row h_post:gate h_res:matrix",
-        "d_layer_output:row d_h_post:gate d_h_res:matrix d_x:x"),
+        "d_layer_output:row d_h_post:gate d_h_res:matrix d_x:x",
+    ),
     "coefficients": (f"x:x {_PARAMS}", f"z:z inv_rms:scalar {_GATES}"),
-    "coefficients_backward": (f"x:x {_PARAMS} z:z inv_rms:scalar {_D_GATES}", f"d_x:x {_GRADIENTS}"),
+    "coefficients_backward": (
+        f"x:x {_PARAMS} z:z inv_rms:scalar {_D_GATES}",
+        f"d_x:x {_GRADIENTS}",
+    ),
     "apply_pre": ("x:x h_pre:gate", "layer_input:row"),
     "apply_pre_backward": ("d_layer_input:row x:x h_pre:gate", "d_x:x d_h_pre:gate"),
     "project_partial": ("x:x phi:phi norm_weight:norm_weight", "q:z sum_squares:scalar"),
     "project_partial_backward": (
-        "x:x phi:phi norm_weight:norm_weight d_q:z d_sum_squares:scalar", "d_x:x d_phi:phi d_norm_weight:norm_weight"),
-    "coefficients_from_partials": ("q:z sum_squares:scalar alpha:alpha bias:bias", f"z:z inv_rms:scalar {_GATES}"),
+        "x:x phi:phi norm_weight:norm_weight d_q:z d_sum_squares:scalar",
+        "d_x:x d_phi:phi d_norm_weight:norm_weight",
+    ),
+    "coefficients_from_partials": (
+        "q:z sum_squares:scalar alpha:alpha bias:bias",
+        f"z:z inv_rms:scalar {_GATES}",
+    ),
     "coefficients_from_partials_backward": (
         f"z:z inv_rms:scalar sum_squares:scalar alpha:alpha bias:bias {_D_GATES}",
-        "d_q:z d_sum_squares:scalar d_alpha:alpha d_bias:bias"),
+        "d_q:z d_sum_squares:scalar d_alpha:alpha d_bias:bias",
+    ),
     "head": (f"x:x {_PARAMS}", "out:row z:z inv_rms:scalar"),
     "head_backward": (f"x:x {_PARAMS} z:z inv_rms:scalar d_out:row", f"d_x:x {_GRADIENTS}"),
     "expand": ("h:row", "x:x"),
@@ -89,7 +102,9 @@ class Signature:
 
 def _parse(text: str) -> tuple[Argument, ...]:
     pairs = (word.split(":") for word in text.split())
-    return tuple(Argument(name, _KINDS[kind][0] == "token", *_KINDS[kind][1:]) for name, kind in pairs)
+    return tuple(
+        Argument(name, _KINDS[kind][0] == "token", *_KINDS[kind][1:]) for name, kind in pairs
+    )
 
 
 SIGNATURES = {name: Signature(_parse(ins), _parse(outs)) for name, (ins, outs) in _TABLE.items()}

@@ -1,9 +1,9 @@
 """pre and post around a wrapped branch, with the lazy schedule of the gradient.
 
-Between the two travels a state. The cotangent of its x is not d_x but g = d_x_next itself: no kernel
-writes sum_j h_res g in post's backward, pre's backward mixes while it has the token in cache. That is
-exact because nobody else can read or add to that cotangent, the state being opaque, and because the
-mix is linear: two posts on one state add up their g.
+Between the two travels a state. The cotangent of its x is not d_x but g = d_x_next itself: no
+kernel writes sum_j h_res g in post's backward, pre's backward mixes while it has the token in
+cache. That is exact because nobody else can read or add to that cotangent, the state being opaque,
+and because the mix is linear: two posts on one state add up their g.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ Array = jax.Array
 COEFFICIENTS, LAYER_INPUT, X_NEXT = "mhc_coefficients", "mhc_layer_input", "mhc_x_next"
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["_x", "_h_post", "_h_res"],
-                   meta_fields=["_spec", "_implementation"])
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["_x", "_h_post", "_h_res"],
+    meta_fields=["_spec", "_implementation"],
+)
 @dataclasses.dataclass(frozen=True)
 class State:
-    """From pre to post. Opaque: a pytree that may cross jit, scan and checkpoint, but whose arrays have
-    cotangents of their own kind; only `post` may use them."""
+    """From pre to post. Opaque: a pytree that may cross jit, scan and checkpoint, but whose arrays
+    have cotangents of their own kind; only `post` may use them."""
 
     _x: Array
     _h_post: Array
@@ -45,7 +48,9 @@ class State:
         return f"State({self._implementation}, {self._x.shape}, {self._x.dtype.name})"
 
 
-def pre(x: Array, params: Params, spec: Spec, *, implementation: str = "kernel") -> tuple[Array, State]:
+def pre(
+    x: Array, params: Params, spec: Spec, *, implementation: str = "kernel"
+) -> tuple[Array, State]:
     """Gates and the branch's input: layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d].
 
     x: [..., n, D] of type bf16, f16, f32, or f64 under x64; any leading extents, also 0.
@@ -54,8 +59,8 @@ def pre(x: Array, params: Params, spec: Spec, *, implementation: str = "kernel")
     Returns layer_input [..., D] in x's type, and the state for `post`.
 
     Saved for backward: x, z and inv_rms (m + 1 floats per token), beside the parameters. Gradients
-    that nobody asks for are not computed. Raises ValueError naming argument, wanted and got. A kernel
-    has no jvp and no second derivative.
+    that nobody asks for are not computed. Raises ValueError naming argument, wanted and got. A
+    kernel has no jvp and no second derivative.
     Formulas: docs/derivation.md; mHC, arXiv 2512.24880, section 4; mHC-lite, arXiv 2601.05732.
 
     >>> import jax, jax.numpy as jnp, mhc_kernels as mhc, mhc_kernels.jax as mj
@@ -78,12 +83,13 @@ def pre(x: Array, params: Params, spec: Spec, *, implementation: str = "kernel")
 
 
 def post(layer_output: Array, state: State) -> Array:
-    """The next streams: x_next[t,j,d] = sum_i h_res[t,i,j] x[t,i,d] + h_post[t,j] layer_output[t,d].
+    """The next streams: x_next[t,j,d] = sum_i h_res[t,i,j] x[t,i,d] + h_post[t,j]
+    layer_output[t,d].
 
     layer_output: [..., D] in any float type, rounded to x's type first.
-    state: from `pre` or `site_state`, whose implementation it follows. It may be used more than once.
-    Returns x_next [..., n, D] in x's type. Outside of a gradient x_next takes x's memory where XLA
-    finds that nothing else reads x (donate it, or let it be an inner value).
+    state: from `pre` or `site_state`, whose implementation it follows. It may be used more than
+    once. Returns x_next [..., n, D] in x's type. Outside of a gradient x_next takes x's memory
+    where XLA finds that nothing else reads x (donate it, or let it be an inner value).
 
     Saved for backward: x, layer_output, h_post and, through `pre`, z.
     Raises ValueError naming argument, wanted and got.
@@ -99,11 +105,14 @@ def post(layer_output: Array, state: State) -> Array:
     return _post(state._spec)(layer_output, x, h_post, h_res)
 
 
-def site_state(x: Array, h_post: Array, h_res: Array, spec: Spec, *, implementation: str = "kernel") -> State:
-    """A state for `post` from gates that were made elsewhere, with true gradients for x and the gates.
+def site_state(
+    x: Array, h_post: Array, h_res: Array, spec: Spec, *, implementation: str = "kernel"
+) -> State:
+    """A state for `post` from gates that were made elsewhere, with true gradients for x and the
+    gates.
 
-    x: [..., n, D]; h_post: [..., n]; h_res: [..., n, n] as [input, output]; the gates in any float type.
-    Raises ValueError naming argument, wanted and got.
+    x: [..., n, D]; h_post: [..., n]; h_res: [..., n, n] as [input, output]; the gates in any float
+    type. Raises ValueError naming argument, wanted and got.
     """
     _check.spec("site_state", spec)
     _check.implementation("site_state", implementation)
@@ -122,17 +131,23 @@ def gate_type(x: Array) -> Any:
     return jnp.float64 if x.dtype == jnp.float64 else jnp.float32
 
 
-# ---- Custom gradients, one per spec ---------------------------------------------------------------
+# ---- Custom gradients, one per spec
+# ---------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=None)
 def pre_with_gradient(spec: Spec, lazy: bool) -> Any:
-    """(x, phi, alpha, bias, norm_weight) to (layer_input, x, h_post, h_res). The cotangent of the x that
-    is handed on is g, to be mixed here, if lazy; else it is what it says, and is added."""
+    """(x, phi, alpha, bias, norm_weight) to (layer_input, x, h_post, h_res). The cotangent of the x
+    that is handed on is g, to be mixed here, if lazy; else it is what it says, and is added."""
     onward = "d_x_next" if lazy else "d_x_post"
 
     def run(x: Any, *params: Any, outputs: tuple[str, ...]) -> dict[str, Any]:
-        return call("pre", dict(zip(("x", "phi", "alpha", "bias", "norm_weight"), (x, *params))), outputs, spec)
+        return call(
+            "pre",
+            dict(zip(("x", "phi", "alpha", "bias", "norm_weight"), (x, *params))),
+            outputs,
+            spec,
+        )
 
     @jax.custom_vjp
     def f(x: Any, phi: Any, alpha: Any, bias: Any, norm_weight: Any) -> Any:
@@ -151,8 +166,19 @@ def pre_with_gradient(spec: Spec, lazy: bool) -> Any:
         wanted, x, params, z, inv_rms = saved
         d_layer_input, g, d_h_post, d_h_res = map(given, cotangents)
         phi, alpha, bias, norm_weight = params
-        operands = dict(x=x, phi=phi, alpha=alpha, bias=bias, norm_weight=norm_weight, z=z, inv_rms=inv_rms,
-                        d_layer_input=d_layer_input, d_h_post=d_h_post, d_h_res=d_h_res, **{onward: g})
+        operands = dict(
+            x=x,
+            phi=phi,
+            alpha=alpha,
+            bias=bias,
+            norm_weight=norm_weight,
+            z=z,
+            inv_rms=inv_rms,
+            d_layer_input=d_layer_input,
+            d_h_post=d_h_post,
+            d_h_res=d_h_res,
+            **{onward: g},
+        )
         r = call("pre_backward", operands, wanted.names, spec, in_place=True)
         return narrow(r, ("d_x", x), *zip(PARAM_GRADIENTS, params))
 

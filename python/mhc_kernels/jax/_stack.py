@@ -1,4 +1,5 @@
-"""Around the stack: expand the embedding into n streams, and reduce them again, plainly or by a learned head."""
+"""Around the stack: expand the embedding into n streams, and reduce them again, plainly or by a
+learned head."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _MODES = {"sum": 0, "mean": 1}
 def head(x: Array, params: HeadParams, spec: Spec, *, implementation: str = "kernel") -> Array:
     """The learned reduction: out[t,d] = sum_i (sigmoid(alpha z + bias) + pre_eps)[t,i] x[t,i,d].
 
-    x: [..., n, D]; params: HeadParams with phi [n, n, D], alpha [1], bias [n], norm_weight [n, D] or None.
+    x: [..., n, D]; params: HeadParams with phi [n, n, D], alpha [1], bias [n], norm_weight [n, D]
+      or None.
     Returns [..., D] in x's type. Saved for backward: x, z and inv_rms.
     Raises ValueError naming argument, wanted and got. Formula: docs/derivation.md.
     """
@@ -57,7 +59,8 @@ def expand(h: Array, streams: int, *, implementation: str = "kernel") -> Array:
 
 
 def reduce(x: Array, mode: str = "sum", *, implementation: str = "kernel") -> Array:
-    """out[t,d] = sum_i x[t,i,d] (mode "sum") or its n-th (mode "mean"): [..., n, D] to [..., D]. Nothing is saved."""
+    """out[t,d] = sum_i x[t,i,d] (mode "sum") or its n-th (mode "mean"): [..., n, D] to [..., D].
+    Nothing is saved."""
     _check.implementation("reduce", implementation)
     _check.activation("reduce", "x", x)
     if mode not in _MODES:
@@ -76,7 +79,9 @@ def _head(spec: Spec) -> Any:
 
     @jax.custom_vjp
     def f(x: Any, phi: Any, alpha: Any, bias: Any, norm_weight: Any) -> Any:
-        return call("head", dict(zip(names, (x, phi, alpha, bias, norm_weight))), ("out",), spec)["out"]
+        return call("head", dict(zip(names, (x, phi, alpha, bias, norm_weight))), ("out",), spec)[
+            "out"
+        ]
 
     def forward(x: Any, phi: Any, alpha: Any, bias: Any, norm_weight: Any) -> Any:
         wanted = asked(x=x, phi=phi, alpha=alpha, bias=bias, norm_weight=norm_weight)
@@ -102,7 +107,10 @@ def _expand(streams: int) -> Any:
     def f(h: Any) -> Any:
         return call("expand", dict(h=h), ("x",), copies=streams)["x"]
 
-    f.defvjp(lambda h: (f(h), None), lambda _, d_x: (call("expand_backward", dict(d_x=d_x), ("d_h",))["d_h"],))
+    f.defvjp(
+        lambda h: (f(h), None),
+        lambda _, d_x: (call("expand_backward", dict(d_x=d_x), ("d_h",))["d_h"],),
+    )
     return f
 
 
@@ -113,7 +121,9 @@ def _reduce(mode: int, streams: int) -> Any:
         return call("reduce", dict(x=x), ("out",), mode=mode)["out"]
 
     def backward(_: Any, d_out: Any) -> Any:
-        return (call("reduce_backward", dict(d_out=d_out), ("d_x",), mode=mode, copies=streams)["d_x"],)
+        return (
+            call("reduce_backward", dict(d_out=d_out), ("d_x",), mode=mode, copies=streams)["d_x"],
+        )
 
     f.defvjp(lambda x: (f(x), None), backward)
     return f

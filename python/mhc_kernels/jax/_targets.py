@@ -1,4 +1,5 @@
-"""Registers the handlers of libmhc_jax.so with XLA, under names that carry the version of their form."""
+"""Registers the handlers of libmhc_jax.so with XLA, under names that carry the version of their
+form."""
 
 from __future__ import annotations
 
@@ -47,26 +48,32 @@ def check_version(built: tuple[int, int], running: tuple[int, int]) -> None:
     """XLA runs handlers of its own or an older minor version, and refuses newer ones one by one."""
     if built[0] != running[0] or built[1] > running[1]:
         raise ImportError(
-            f"mhc_kernels.jax: compiled for version {built[0]}.{built[1]} of XLA's FFI, but this jaxlib has "
-            f"{running[0]}.{running[1]}: use a newer jaxlib, or build the package against this one")
+            f"mhc_kernels.jax: compiled for version {built[0]}.{built[1]} of XLA's FFI, but "
+            f"this jaxlib has {running[0]}.{running[1]}: use a newer jaxlib, or build the package against this one"
+        )
 
 
 @functools.cache
 def register() -> None:
     handlers = _library.jax_handlers()
-    check_version((handlers.mhc_jax_ffi_major(), handlers.mhc_jax_ffi_minor()), ffi_version_of(jax.ffi.include_dir()))
+    check_version(
+        (handlers.mhc_jax_ffi_major(), handlers.mhc_jax_ffi_minor()),
+        ffi_version_of(jax.ffi.include_dir()),
+    )
     for operation in SIGNATURES:
         symbol = getattr(handlers, f"mhc_jax_{operation}")
         jax.ffi.register_ffi_target(name_of(operation), jax.ffi.pycapsule(symbol), platform="cpu")
 
 
 def export_checks() -> list[Any]:
-    """What jax.export must be told so that it accepts programs with kernels: their names are versioned,
-    and a program runs wherever the same or a later mhc_kernels has been imported.
+    """What jax.export must be told so that it accepts programs with kernels: their names are
+    versioned, and a program runs wherever the same or a later mhc_kernels has been imported.
 
         exported = jax.export.export(jax.jit(f), disabled_checks=mj.export_checks())(x)
     """
-    return [jax.export.DisabledSafetyCheck.custom_call(name_of(operation)) for operation in SIGNATURES]
+    return [
+        jax.export.DisabledSafetyCheck.custom_call(name_of(operation)) for operation in SIGNATURES
+    ]
 
 
 register()
