@@ -13,7 +13,7 @@ from mhc_kernels import _library
 def _isa() -> dict[str, Any]:
     core = _library.core()
     core.mhc_isa_name.restype = ctypes.c_char_p
-    names = []
+    names: list[str] = []
     while (name := core.mhc_isa_name(len(names))) is not None:
         names.append(name.decode())
     chosen, workers = ctypes.c_int32(), ctypes.c_int32()

@@ -46,7 +46,6 @@ __all__ = [
 
 Array = jax.Array
 _IMPLEMENTATIONS = ("mosaic", "mosaic_tpu", "xla")
-_dataclass = lambda cls: jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True)(cls))
 
 
 class UnsupportedInputError(ValueError):
@@ -85,7 +84,8 @@ class MhcKernelConfig:
             )
 
 
-@_dataclass
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class MhcWeights:
     """Parameters of a layer: norm_scale [K]; for pre, post and res: alpha [K, .], bias [.], scale
     [1], with n, n and n! columns, K = n D. Any object with these attributes serves as well."""
@@ -119,7 +119,8 @@ class MhcWeights:
         )
 
 
-@_dataclass
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class MhcCoeffParams:
     """Parameters with the norm's scale folded into phi [K, 2n + n!]."""
 
@@ -132,7 +133,8 @@ class MhcCoeffParams:
     res_bias: Array
 
 
-@_dataclass
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class MhcCoeffOutputs:
     """Gates: h_pre [..., n], h_post [..., n], residual [..., n, n]."""
 
@@ -141,7 +143,8 @@ class MhcCoeffOutputs:
     residual: Array
 
 
-@_dataclass
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class MhcCoeffGradients:
     """Gradients of MhcCoeffParams."""
 

@@ -23,8 +23,7 @@ class HyperConnection(nnx.Module):
       float type;
     implementation: "kernel" or "reference". Parameters phi [m, n, D], alpha [3] and bias [m] are
     separate nnx.Param, near the ordinary residual connection (`init_params`); norm_weight is an
-    nnx.Param [n, D] of
-    ones, or None.
+    nnx.Param [n, D] of ones, or None.
 
     >>> import jax.numpy as jnp, mhc_kernels as mhc, mhc_kernels.jax as mj
     >>> from flax import nnx

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mhc_kernels.manifolds import Sinkhorn
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -123,7 +124,7 @@ def manifold(logits: Array, spec: Spec) -> Array:
         matrices = np.eye(n)[perms].astype(logits.dtype)  # [n!, i, j], 1 where j = perm[i]
         return jnp.einsum("...p,pij->...ij", jax.nn.softmax(logits, axis=-1), matrices)
     square = logits.reshape(*logits.shape[:-1], n, n)
-    return square if m.name == "unconstrained" else sinkhorn(square, m.iterations, m.eps)
+    return sinkhorn(square, m.iterations, m.eps) if isinstance(m, Sinkhorn) else square
 
 
 def sinkhorn(logits: Array, iterations: int, eps: float) -> Array:

@@ -71,7 +71,10 @@ _TABLE = {
 }
 
 # A result that may take an operand's memory, where nothing else reads the operand any more.
-IN_PLACE = {"pre_backward": {"d_x": ("d_x_next", "d_x_post")}, "post": {"x_next": ("x",)}}
+IN_PLACE: dict[str, dict[str, tuple[str, ...]]] = {
+    "pre_backward": {"d_x": ("d_x_next", "d_x_post")},
+    "post": {"x_next": ("x",)},
+}
 
 
 @dataclasses.dataclass(frozen=True)

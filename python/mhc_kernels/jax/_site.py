@@ -188,7 +188,7 @@ def pre_with_gradient(spec: Spec, lazy: bool) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def _post(spec: Spec) -> Any:
-    def run(layer_output: Any, x: Any, h_post: Any, h_res: Any, in_place: bool) -> Any:
+    def run(layer_output: Any, x: Any, h_post: Any, h_res: Any, *, in_place: bool) -> Any:
         operands = dict(x=x, layer_output=layer_output, h_post=h_post, h_res=h_res)
         return call("post", operands, ("x_next",), spec, in_place=in_place)["x_next"]
 

@@ -49,7 +49,8 @@ def check_version(built: tuple[int, int], running: tuple[int, int]) -> None:
     if built[0] != running[0] or built[1] > running[1]:
         raise ImportError(
             f"mhc_kernels.jax: compiled for version {built[0]}.{built[1]} of XLA's FFI, but "
-            f"this jaxlib has {running[0]}.{running[1]}: use a newer jaxlib, or build the package against this one"
+            f"this jaxlib has {running[0]}.{running[1]}: use a newer "
+            "jaxlib, or build the package against this one"
         )
 
 
