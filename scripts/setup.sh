@@ -28,16 +28,31 @@ install_debian_packages() {
   "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
 }
 
+# make_python_environment [FOLDER [INTERPRETER]]
 make_python_environment() {
   # A virtual environment holds absolute paths: it belongs to this folder and this interpreter.
-  local stamp
-  stamp=$(printf '%s\n' "$ROOT" "$(/usr/bin/python3 --version)" && cat packages/python.txt)
-  [ "$(cat .venv/stamp 2>/dev/null)" != "$stamp" ] || return 0
-  say "Making the Python environment .venv"
-  rm -rf .venv
-  /usr/bin/python3 -m venv .venv
-  .venv/bin/python -m pip install --disable-pip-version-check --no-input -q -r packages/python.txt
-  echo "$stamp" >.venv/stamp
+  local folder=${1:-.venv} python=${2:-/usr/bin/python3} stamp
+  stamp=$(printf '%s\n' "$ROOT" "$("$python" --version)" && cat packages/python.txt packages/python_no_deps.txt)
+  [ "$(cat "$folder/stamp" 2>/dev/null)" != "$stamp" ] || return 0
+  say "Making the Python environment $folder"
+  rm -rf "$folder"
+  "$python" -m venv "$folder"
+  local pip=("$folder/bin/python" -m pip install --disable-pip-version-check --no-input -q)
+  "${pip[@]}" -r packages/python.txt
+  "${pip[@]}" --no-deps -r packages/python_no_deps.txt
+  echo "$stamp" >"$folder/stamp"
+}
+
+# Sets NEWER_PYTHON to an interpreter of 3.12 or 3.13 beside an older one of the system, or to nothing.
+find_newer_python() {
+  local candidate
+  NEWER_PYTHON=
+  /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info >= (3, 12))' || return 0
+  for candidate in python3.13 python3.12 "$HOME"/.pyenv/versions/3.1[23].*/bin/python3; do
+    if "$candidate" -c 'import sys, venv; sys.exit(not (3, 12) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+      NEWER_PYTHON=$candidate
+    fi
+  done
 }
 
 # Sets MACHINE_ISAS, what this machine runs, and MHC_ASSUME_ISA, what of it cpuid does not report.

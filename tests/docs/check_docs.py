@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-SKIPPED = {".git", ".venv", "build"}
+SKIPPED = {".git", ".venv", ".venv-newer", "build"}
 WIDTH = 120
 TOPS = ("include/", "src/", "tests/", "docs/", "cmake/", "tools/", "examples/", "scripts/", "packages/", "bindings/",
         "python/")
@@ -38,9 +38,9 @@ def markdown_files(root):
 
 
 def sources(root):
-    """Text of all C and C++ files and of the build, as one string."""
-    kinds = (".h", ".hpp", ".cc", ".in", ".cmake")
-    files = [p for top in ("include", "src", "tools", "tests", "cmake") for p in (root / top).rglob("*")]
+    """Text of all C, C++ and Python files and of the build, as one string."""
+    kinds = (".h", ".hpp", ".cc", ".in", ".cmake", ".py")
+    files = [p for top in ("include", "src", "tools", "tests", "cmake", "bindings", "python") for p in (root / top).rglob("*")]
     files = [p for p in files if p.suffix in kinds] + list(root.glob("CMakeLists.txt"))
     return "\n".join(p.read_text() for p in sorted(files))
 

@@ -1,0 +1,71 @@
+"""python -m mhc_kernels.bench.saved: bytes per token that a site keeps for backward, by
+jax.checkpoint policy."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import jax
+import numpy as np
+
+import mhc_kernels.jax as mj
+from mhc_kernels.bench.cases import Case, inputs
+
+_P = jax.checkpoint_policies
+NAMES = ("mhc_coefficients", "mhc_layer_input", "mhc_x_next")
+POLICIES: dict[str, Any] = {
+    "no checkpoint": None,
+    "nothing_saveable": _P.nothing_saveable,
+    "everything_saveable": _P.everything_saveable,
+    "dots_saveable": _P.dots_saveable,
+    **{f"only {name}": _P.save_only_these_names(name) for name in NAMES},
+    "all three names": _P.save_only_these_names(*NAMES),
+}
+
+
+def per_token(case: Case, policy: Any) -> float:
+    """Bytes beside the site's input and the parameters."""
+
+    def site(x: Any, params: Any, w: Any) -> Any:
+        u, state = mj.pre(x, params, case.spec, implementation=case.path)
+        return mj.post(u * w, state)
+
+    f = site if policy is None else jax.checkpoint(site, policy=policy)
+    x, params, w, _ = jax.eval_shape(lambda: inputs(case))
+    jaxpr = jax.make_jaxpr(lambda *a: jax.tree.leaves(jax.vjp(f, *a)[1]))(x, params, w).jaxpr
+    given = {id(v) for v in jaxpr.invars}
+    kept = {
+        id(v): v.aval for v in jaxpr.outvars if id(v) not in given and type(v).__name__ != "Literal"
+    }
+    lead = case.dims[:2]
+    return (
+        sum(int(np.prod(a.shape)) * a.dtype.itemsize for a in kept.values() if a.shape[:2] == lead)
+        / case.tokens
+    )
+
+
+def rows(dims: tuple[int, int, int, int]) -> list[tuple[str, float, float]]:
+    kernel, reference = (
+        Case(path, "forward_backward", False, "permutation", dims)
+        for path in ("kernel", "reference")
+    )
+    return [
+        (name, per_token(kernel, policy), per_token(reference, policy))
+        for name, policy in POLICIES.items()
+    ]
+
+
+def table(dims: tuple[int, int, int, int] = (2, 64, 4, 3072)) -> str:
+    lines = ["| policy | kernel | reference |", "|---|---|---|"]
+    return "\n".join(
+        lines
+        + [f"| {name} | {kernel:.0f} | {reference:.0f} |" for name, kernel, reference in rows(dims)]
+    )
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m mhc_kernels.bench.saved", description=__doc__
+    ).parse_args()
+    print(table())

@@ -1,0 +1,123 @@
+"""Parameters of a site and of a head: pytrees, their start, and their form for a kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from mhc_kernels.jax._primitive import lift, varying_axes
+from mhc_kernels.spec import Spec
+
+Array = jax.Array
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["phi", "alpha", "bias", "norm_weight"],
+    meta_fields=[],
+)
+@dataclasses.dataclass(frozen=True)
+class Params:
+    """Parameters of a site, in any float types; gradients come back in the type of each.
+
+    phi: [m, n, D]; m = spec.coefficients in the order pre (n), post (n), res (L).
+    alpha: [3], one factor each for pre, post and res.
+    bias: [m].
+    norm_weight: [n, D] or None, the learned weight of the RMS norm, multiplied into phi.
+    """
+
+    phi: Array
+    alpha: Array
+    bias: Array
+    norm_weight: Array | None = None
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["phi", "alpha", "bias", "norm_weight"],
+    meta_fields=[],
+)
+@dataclasses.dataclass(frozen=True)
+class HeadParams:
+    """Parameters of a head: phi [n, n, D], alpha [1], bias [n], norm_weight [n, D] or None."""
+
+    phi: Array
+    alpha: Array
+    bias: Array
+    norm_weight: Array | None = None
+
+
+def init_params(key: Array, spec: Spec, embedding: int, *, dtype: Any = jnp.float32) -> Params:
+    """Parameters near the ordinary residual connection: h_pre = 1/n, h_post = 1, h_res close to I.
+
+    key: a key of jax.random. Returns Params of `dtype` without norm_weight. phi is normal with
+    variance 1/(n D), so that z has variance one, and enters with alpha = 0.01; the identity leads
+    by 8
+    logits.
+
+    >>> import jax, mhc_kernels as mhc, mhc_kernels.jax as mj
+    >>> mj.init_params(jax.random.key(0), mhc.Spec(streams=2), 8).phi.shape
+    (8, 2, 8)
+    """
+    if embedding < 1:
+        raise ValueError(f"init_params: embedding: expected at least 1, got {embedding}")
+    n, m = spec.streams, spec.coefficients
+    phi = jax.random.normal(key, (m, n, embedding), jnp.float32) / math.sqrt(n * embedding)
+    pre = jnp.full((n,), -math.log(n - 1) if n > 1 else 8.0)
+    post = jnp.full((n,), _logit(1.0 / spec.post_mult))
+    bias = jnp.concatenate([pre, post, _identity_logits(spec)])
+    return Params(phi.astype(dtype), jnp.full((3,), 0.01, dtype), bias.astype(dtype))
+
+
+def _logit(share: float) -> float:
+    share = min(max(share, 1e-3), 1 - 1e-3)
+    return math.log(share / (1 - share))
+
+
+def _identity_logits(spec: Spec) -> Array:
+    n, name = spec.streams, spec.manifold.name
+    if name == "permutation":
+        return jnp.zeros((spec.logits,)).at[0].set(8.0)
+    if name == "identity":
+        return jnp.zeros((0,))
+    return (jnp.eye(n) * (8.0 if name == "sinkhorn" else 1.0)).reshape(-1)
+
+
+def canonical(
+    x: Array, params: Params | HeadParams
+) -> tuple[Array, tuple[Array, Array, Array, Array | None]]:
+    """x and phi, alpha, bias, norm_weight as kernels take them, outside of the custom gradient.
+
+    Types: f32 and bf16 as they are, others as f32 (all f64 beside f64). Inside a shard_map the
+    gradients of replicated parameters are summed by the transpose of the lift, in f32 before they
+    are narrowed. Parameters with explicit shardings are gathered; their gradients go back the way
+    they
+    came.
+    """
+    wide = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
+    keep = (
+        (jnp.float32, jnp.bfloat16)
+        if wide == jnp.float32 and not varying_axes(x, params)
+        else (wide,)
+    )
+    given = (params.phi, params.alpha, params.bias, params.norm_weight)
+    cast = lambda p: p if p.dtype in keep else p.astype(wide)
+    values = tuple(None if p is None else replicated(cast(p)) for p in given)
+    present = [v for v in values if v is not None]
+    x, *lifted = lift(x, *present)
+    rest = iter(lifted)
+    return x, tuple(None if v is None else next(rest) for v in values)  # type: ignore[return-value]
+
+
+def replicated(value: Array) -> Array:
+    """The value on every device, where its type says that it is sharded over explicit axes."""
+    spec = jax.typeof(value).sharding.spec
+    if all(axis is None for axis in spec):
+        return value
+    return jax.sharding.reshard(value, PartitionSpec(*(None,) * value.ndim))

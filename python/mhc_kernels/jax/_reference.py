@@ -1,0 +1,184 @@
+"""The operations in plain jax.numpy: the same conventions, differentiated by JAX, on any platform.
+
+Written to be read, and to be a fair comparison: x is read in its own type and projected before it
+is scaled, gates are float32 (float64 when x is), and x_next is one contraction. Indices: t tokens
+(here the leading extents), i input stream, j output stream, d feature, c coefficient.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from mhc_kernels.manifolds import Sinkhorn
+from mhc_kernels.spec import Spec
+
+Array = jax.Array
+
+
+def wide(x: Array) -> Any:
+    """The type of gates and sums."""
+    return jnp.float64 if x.dtype == jnp.float64 else jnp.float32
+
+
+# ---- Roundings
+# ------------------------------------------------------------------------------------
+
+
+@jax.custom_jvp
+def _round_bf16(v: Array) -> Array:
+    return v.astype(jnp.bfloat16).astype(v.dtype)
+
+
+@_round_bf16.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return _round_bf16(*primals), tangents[0]  # the rounding counts as the identity
+
+
+def _rounded_gate(h: Array, precision: str, x: Array) -> Array:
+    """A gate as it multiplies: rounded to x's type, or not. Its gradient is not rounded."""
+    if precision == "float32" or x.dtype == h.dtype:
+        return h
+    return h + jax.lax.stop_gradient(h.astype(x.dtype).astype(h.dtype) - h)
+
+
+@jax.custom_vjp
+def _scale_rounded(q: Array, inv_rms: Array) -> Array:
+    return q * inv_rms[..., None]
+
+
+def _scale_rounded_backward(saved: Any, d_z: Array) -> Any:
+    q, inv_rms = saved
+    d_q = _round_bf16(inv_rms[..., None] * d_z)  # once, and that value in every term
+    return d_q, jnp.sum(d_q * q, axis=-1) / inv_rms
+
+
+_scale_rounded.defvjp(
+    lambda q, inv_rms: (_scale_rounded(q, inv_rms), (q, inv_rms)), _scale_rounded_backward
+)
+
+
+def scale(q: Array, inv_rms: Array, spec: Spec) -> Array:
+    """z = q inv_rms."""
+    return (
+        _scale_rounded(q, inv_rms)
+        if spec.gradient_precision == "bfloat16"
+        else q * inv_rms[..., None]
+    )
+
+
+# ---- Gates
+# ----------------------------------------------------------------------------------------
+
+
+def project(x: Array, phi: Array, norm_weight: Array | None, spec: Spec) -> tuple[Array, Array]:
+    """q[t,c] = sum_{i,d} phi_eff[c,i,d] x[t,i,d] and sum_squares[t]; x is never normalised in
+    memory."""
+    kind = wide(x)
+    phi_eff = (
+        phi.astype(kind) if norm_weight is None else phi.astype(kind) * norm_weight.astype(kind)
+    )
+    if spec.phi_precision == "bfloat16":
+        phi_eff = _round_bf16(phi_eff)
+    q = jnp.einsum("...id,cid->...c", x.astype(kind), phi_eff, preferred_element_type=kind)
+    return q, jnp.sum(jnp.square(x.astype(kind)), axis=(-2, -1))
+
+
+def inv_rms_of(sum_squares: Array, count: int, spec: Spec) -> Array:
+    """1/sqrt(ms + eps) or 1/(sqrt(ms) + eps); the mean is over all n*D features of the token."""
+    mean = sum_squares / count
+    if spec.norm_form == "inside":
+        return jax.lax.rsqrt(mean + spec.norm_eps)
+    nonzero = mean > 0  # the square root has no derivative at 0, where that of the norm term is 0
+    root = jnp.sqrt(jnp.where(nonzero, mean, 1.0))
+    return 1.0 / (jnp.where(nonzero, root, 0.0) + spec.norm_eps)
+
+
+def gates(
+    q: Array, sum_squares: Array, alpha: Array, bias: Array, count: int, spec: Spec
+) -> tuple[Array, Array, Array]:
+    """h_pre, h_post, h_res from the projection on."""
+    n, kind = spec.streams, q.dtype
+    z = scale(q, inv_rms_of(sum_squares, count, spec), spec)
+    groups = np.repeat([0, 1, 2], [n, n, spec.logits])
+    logit = alpha.astype(kind)[groups] * z + bias.astype(kind)
+    h_pre = jax.nn.sigmoid(logit[..., :n]) + spec.pre_eps
+    h_post = spec.post_mult * jax.nn.sigmoid(logit[..., n : 2 * n])
+    h_res = manifold(logit[..., 2 * n :], spec)
+    if spec.matrix_order == "output_input":
+        h_res = jnp.swapaxes(h_res, -1, -2)
+    return h_pre, h_post, h_res
+
+
+def manifold(logits: Array, spec: Spec) -> Array:
+    """M(logits), rows as spec.matrix_order says."""
+    n, m = spec.streams, spec.manifold
+    if m.name == "identity":
+        return jnp.broadcast_to(jnp.eye(n, dtype=logits.dtype), (*logits.shape[:-1], n, n))
+    if m.name == "permutation":
+        perms = np.array(list(itertools.permutations(range(n))))
+        matrices = np.eye(n)[perms].astype(logits.dtype)  # [n!, i, j], 1 where j = perm[i]
+        return jnp.einsum("...p,pij->...ij", jax.nn.softmax(logits, axis=-1), matrices)
+    square = logits.reshape(*logits.shape[:-1], n, n)
+    return sinkhorn(square, m.iterations, m.eps) if isinstance(m, Sinkhorn) else square
+
+
+def sinkhorn(logits: Array, iterations: int, eps: float) -> Array:
+    """Softmax of the rows, then columns and rows divided by their sums in turn; eps in every
+    divisor."""
+
+    def divided(c: Array, axis: int) -> Array:
+        return c / (jnp.sum(c, axis=axis, keepdims=True) + eps)
+
+    def step(c: Array, _: None) -> tuple[Array, None]:
+        return divided(divided(c, -1), -2), None
+
+    c = divided(jax.nn.softmax(logits, axis=-1) + eps, -2)
+    return jax.lax.scan(step, c, None, length=iterations - 1)[
+        0
+    ]  # unrolled it compiles for many seconds
+
+
+def coefficients(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array]:
+    q, sum_squares = project(x, params.phi, params.norm_weight, spec)
+    return gates(q, sum_squares, params.alpha, params.bias, x.shape[-2] * x.shape[-1], spec)
+
+
+# ---- A site
+# ---------------------------------------------------------------------------------------
+
+
+def apply_pre(x: Array, h_pre: Array, spec: Spec) -> Array:
+    """layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]"""
+    h_pre = _rounded_gate(h_pre, spec.h_pre_precision, x)
+    return jnp.einsum("...i,...id->...d", h_pre, x.astype(h_pre.dtype)).astype(x.dtype)
+
+
+def pre(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array]:
+    h_pre, h_post, h_res = coefficients(x, params, spec)
+    return apply_pre(x, h_pre, spec), h_post, h_res
+
+
+def post(x: Array, layer_output: Array, h_post: Array, h_res: Array, spec: Spec) -> Array:
+    """x_next[t,j,d] = sum_i h_res[t,i,j] x[t,i,d] + h_post[t,j] layer_output[t,d]"""
+    h_post = _rounded_gate(h_post, spec.h_post_precision, x)
+    h_res = _rounded_gate(h_res, spec.h_res_precision, x)
+    mixed = jnp.einsum("...ij,...id->...jd", h_res, x.astype(h_res.dtype))
+    return (mixed + h_post[..., None] * layer_output[..., None, :].astype(h_post.dtype)).astype(
+        x.dtype
+    )
+
+
+def head(x: Array, params: Any, spec: Spec) -> Array:
+    """sum_i (sigmoid(alpha z + bias) + pre_eps)[t,i] x[t,i,d]"""
+    q, sum_squares = project(x, params.phi, params.norm_weight, spec)
+    z = scale(q, inv_rms_of(sum_squares, x.shape[-2] * x.shape[-1], spec), spec)
+    h_pre = (
+        jax.nn.sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype))
+        + spec.pre_eps
+    )
+    return apply_pre(x, h_pre, spec)

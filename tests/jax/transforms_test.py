@@ -1,0 +1,287 @@
+"""jit, vmap, scan, donation, export, and what a kernel refuses to do."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import mhc_kernels as mhc
+import mhc_kernels.jax as mj
+import numpy as np
+import pytest
+from support import (
+    IMPLEMENTATIONS,
+    SPECS,
+    assert_close,
+    assert_equal,
+    gradients,
+    loss,
+    make,
+    mhc_calls,
+    site,
+)
+
+SPEC = SPECS["permutation"]
+
+
+def both(f, *args):
+    return [jax.jit(functools.partial(f, i))(*args) for i in IMPLEMENTATIONS]
+
+
+def test_vmap_over_tokens_is_one_call():
+    x, params, w, g = make(SPEC, (3, 5), 12, seed=1)
+    mapped = jax.vmap(lambda x: site(x, params, w, SPEC))
+    assert_equal(jax.jit(mapped)(x), jax.jit(lambda x: site(x, params, w, SPEC))(x))
+    assert [c[0] for c in mhc_calls(jax.make_jaxpr(mapped)(x))] == ["pre", "post"]
+    middle = jax.vmap(lambda x: site(x, params, w, SPEC), in_axes=1, out_axes=1)
+    assert_equal(jax.jit(middle)(x), jax.jit(mapped)(x))
+
+
+def test_vmap_of_grad_keeps_weight_gradients_per_example():
+    x, params, w, g = make(SPEC, (3, 5), 12, seed=2)
+    f = lambda i, x, g: jax.vmap(jax.grad(loss, (0, 1, 2)), (0, None, None, 0, None, None))(
+        x, params, w, g, SPEC, i
+    )
+    got, want = both(f, x, g)
+    assert got[1].phi.shape == (3, *params.phi.shape)
+    assert_close(got, want, 2e-5)
+    total = gradients(x, params, w, g, SPEC)[1]
+    assert_close(jax.tree.map(lambda d: d.sum(0), got[1]), total, 1e-5)
+
+
+def test_vmap_over_parameters():
+    x, params, w, g = make(SPEC, (5,), 12, seed=3)
+    many = jax.tree.map(lambda p: jnp.stack([p, 0.5 * p, p + 0.1]), params)
+    f = lambda i, p: jax.vmap(
+        lambda p: (site(x, p, w, SPEC, i), jax.grad(loss, 1)(x, p, w, g, SPEC, i))
+    )(p)
+    assert_close(*both(f, many), 2e-5)
+
+
+def test_grad_of_vmap():
+    x, params, w, g = make(SPEC, (3, 5), 12, seed=4)
+    total = lambda i, p: jnp.sum(jax.vmap(lambda x, g: loss(x, p, w, g, SPEC, i))(x, g))
+    got, want = both(lambda i, p: jax.grad(functools.partial(total, i))(p), params)
+    assert_close(got, want, 2e-5)
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_scan_over_layers(remat):
+    x, params, w, g = make(SPEC, (4,), 12, seed=5)
+    layers = jax.tree.map(lambda p: jnp.stack([p, 0.7 * p, 0.9 * p]), params)
+
+    def run(i, x, layers):
+        def body(x, p):
+            return site(x, p, w, SPEC, i), None
+
+        body = jax.checkpoint(body) if remat else body
+        return jnp.sum(jax.lax.scan(body, x, layers)[0] * g)
+
+    got, want = both(
+        lambda i, x, p: jax.value_and_grad(functools.partial(run, i), (0, 1))(x, p), x, layers
+    )
+    assert_close(got, want, 5e-5)
+
+
+def test_donated_input_becomes_the_output():
+    x, params, w, _ = make(SPEC, (64,), 256, jnp.bfloat16, seed=6)
+    want = site(x, params, w, SPEC)
+    step = jax.jit(lambda x: site(x, params, w, SPEC), donate_argnums=0)
+    compiled = step.lower(x).compile()
+    memory = compiled.memory_analysis()
+    assert memory.alias_size_in_bytes == x.nbytes
+    assert memory.temp_size_in_bytes < x.nbytes  # x is written in place: no copy of it anywhere
+    fresh = x + 0
+    address = fresh.unsafe_buffer_pointer()
+    got = step(fresh)
+    assert got.unsafe_buffer_pointer() == address and fresh.is_deleted()
+    assert_close(got, want, 1e-2)
+
+
+def test_an_input_that_lives_on_is_not_overwritten():
+    x, params, w, _ = make(SPEC, (8,), 16, seed=7)
+    before = np.array(x)
+    jax.jit(lambda x: site(x, params, w, SPEC))(x)
+    site(x, params, w, SPEC)
+    np.testing.assert_array_equal(np.asarray(x), before)
+    h = [jnp.ones((8, 4)), jnp.ones((8, 4, 4))]
+    twice = jax.jit(
+        lambda x: (mj.apply_post(x, x[:, 0], *h, SPEC), mj.apply_post(x, x[:, 1], *h, SPEC), x)
+    )
+    a, b, same = twice(x)
+    np.testing.assert_array_equal(np.asarray(same), before)
+    assert_equal(a, mj.apply_post(x, x[:, 0], *h, SPEC))
+    assert_equal(b, mj.apply_post(x, x[:, 1], *h, SPEC))
+
+
+def test_the_gradient_overwrites_g_where_it_may():
+    """pre_backward writes d_x over g when g is an inner value."""
+    x, params, w, g = make(SPEC, (64,), 256, jnp.bfloat16, seed=8)
+    f = lambda x: jnp.sum(jnp.sin(site(x, params, w, SPEC)).astype(jnp.float32))
+    text = jax.jit(jax.grad(f)).lower(x).compile().as_text()
+    line = next(t for t in text.splitlines() if "custom-call" in t and "pre_backward" in t)
+    assert "output_to_operand_aliasing" in line
+    reference = lambda x: jnp.sum(
+        jnp.sin(site(x, params, w, SPEC, "reference")).astype(jnp.float32)
+    )
+    assert_close(jax.jit(jax.grad(f))(x), jax.jit(jax.grad(reference))(x), 3e-2)
+
+
+def test_export_round_trip():
+    x, params, w, g = make(SPEC, (6,), 12, seed=9)
+    f = jax.jit(lambda x, p: jax.grad(loss, (0, 1))(x, p, w, g, SPEC))
+    exported = jax.export.export(f, disabled_checks=mj.export_checks())(x, params)
+    assert "mhc_kernels.pre_backward.v1" in exported.mlir_module()
+    leaves = lambda x, *p: jax.tree.leaves(f(x, jax.tree.unflatten(jax.tree.structure(params), p)))
+    flat = jax.export.export(jax.jit(leaves), disabled_checks=mj.export_checks())(
+        x, *jax.tree.leaves(params)
+    )
+    again = jax.export.deserialize(flat.serialize())
+    assert_equal(again.call(x, *jax.tree.leaves(params)), jax.tree.leaves(f(x, params)))
+
+
+# ---- Refusals
+# -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda f: jax.grad(lambda x: jnp.sum(jax.grad(f)(x))),
+        lambda f: jax.hessian(f),
+        lambda f: jax.jacfwd(jax.grad(f)),
+    ],
+)
+def test_second_derivatives_are_refused(second):
+    x, params, w, g = make(SPEC, (2,), 4)
+    with pytest.raises(
+        NotImplementedError,
+        match='has neither forward-mode nor second derivatives.*implementation="reference"',
+    ):
+        second(lambda x: loss(x, params, w, g, SPEC))(x)
+
+
+def test_forward_mode_is_refused():
+    x, params, w, g = make(SPEC, (2,), 4)
+    with pytest.raises((TypeError, NotImplementedError), match="forward-mode"):
+        jax.jvp(lambda x: loss(x, params, w, g, SPEC), (x,), (x,))
+
+
+def test_the_reference_has_them():
+    x, params, w, g = make(SPEC, (1,), 2)
+    f = lambda x: loss(x, params, w, g, SPEC, "reference")
+    assert jax.jit(jax.hessian(f))(x).shape == x.shape * 2
+    jax.jvp(f, (x,), (x,))
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_platforms_without_kernels(platform):
+    x, params, w, g = make(SPEC, (2,), 4)
+    f = jax.jit(lambda x: site(x, params, w, SPEC))
+    with pytest.raises(
+        NotImplementedError,
+        match=f'platform: expected cpu.*got {platform}.*implementation="reference"',
+    ):
+        jax.export.export(f, platforms=[platform], disabled_checks=mj.export_checks())(x)
+    reference = jax.jit(lambda x: site(x, params, w, SPEC, "reference"))
+    jax.export.export(reference, platforms=[platform])(x)
+
+
+def bad_calls():
+    x, params, _, _ = make(mhc.Spec(), (2, 3), 8)
+    replace = lambda **k: mj.Params(**{**vars(params), **k})
+    spec = mhc.Spec()
+    h_post, h_res = jnp.ones((2, 3, 4)), jnp.ones((2, 3, 4, 4))
+    state = mj.pre(x, params, spec)[1]
+    return {
+        r"pre: x: expected shape \[\.\.\., n=4, D\], got \[2, 3, 8\]": lambda: mj.pre(
+            x[:, :, 0], params, spec
+        ),
+        r"pre: x: expected a float type, got int32": lambda: mj.pre(x.astype(int), params, spec),
+        r"pre: x: expected an array, got list": lambda: mj.pre([1.0], params, spec),
+        r"pre: params.phi: expected shape \[m=24, n=4, D=8\], got \[24, 4, 7\]": lambda: mj.pre(
+            x, replace(phi=params.phi[..., :7]), spec
+        ),
+        r"pre: params.alpha: expected shape \[groups=3\], got \[1\]": lambda: mj.pre(
+            x, replace(alpha=params.alpha[:1]), spec
+        ),
+        r"pre: params.bias: expected shape \[m=24\], got \[23\]": lambda: mj.pre(
+            x, replace(bias=params.bias[1:]), spec
+        ),
+        r"coefficients: params.norm_weight: expected shape \[n=4, D=8\], got \[8\]": lambda: (
+            mj.coefficients(x, replace(norm_weight=params.norm_weight[0]), spec)
+        ),
+        r"pre: spec: expected a mhc_kernels.Spec, got str": lambda: mj.pre(
+            x, params, "deepseek_v4"
+        ),
+        r'pre: implementation: expected "kernel" or "reference", got \'native\'': lambda: mj.pre(
+            x, params, spec, implementation="native"
+        ),
+        r"post: layer_output: expected shape \[2, 3, D=8\], got \[2, 3, 4, 8\]": lambda: mj.post(
+            x, state
+        ),
+        r"post: state: expected a state from pre or site_state, got tuple": lambda: mj.post(
+            x[:, :, 0], (x, h_post)
+        ),
+        r"apply_post: h_res: expected shape \[2, 3, n=4, n_out=4\], got \[2, 3, 4, 5\]": lambda: (
+            mj.apply_post(x, x[:, :, 0], h_post, jnp.ones((2, 3, 4, 5)), spec)
+        ),
+        r"apply_pre: h_pre: expected shape": lambda: mj.apply_pre(x, h_post[0], spec),
+        r"site_state: h_post: expected shape": lambda: mj.site_state(
+            x, h_post[..., :3], h_res, spec
+        ),
+        r"project_partial: embedding: expected D of all shards, at least 8, got 4": lambda: (
+            mj.project_partial(x, params, spec, embedding=4)
+        ),
+        r"coefficients_from_partials: embedding: expected D of all shards": lambda: (
+            mj.coefficients_from_partials(jnp.ones((2, 24)), jnp.ones(2), params, spec)
+        ),
+        r"head: params.alpha: expected shape \[groups=1\]": lambda: mj.head(
+            x, replace(phi=params.phi[:4], bias=params.bias[:4]), spec
+        ),
+        r"expand: streams: expected 1 to 16, got 17": lambda: mj.expand(x, 17),
+        r'reduce: mode: expected "sum" or "mean", got \'max\'': lambda: mj.reduce(x, mode="max"),
+        r"init_params: embedding: expected at least 1, got 0": lambda: mj.init_params(
+            jax.random.key(0), spec, 0
+        ),
+        r"Spec: norm_eps: expected a finite number of at least 1.2e-38, got 0": lambda: mhc.Spec(
+            norm_eps=0
+        ),
+        r"Sinkhorn: form: expected .softmax.; .log. is another function": lambda: mhc.Sinkhorn(
+            form="log"
+        ),
+        r"Spec: manifold: expected one of sinkhorn, permutation": lambda: mhc.Spec(
+            manifold="circulant"
+        ),
+    }
+
+
+BAD = [k for k in bad_calls()]
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_refused_when_traced(message):
+    with pytest.raises(ValueError, match=message):
+        jax.jit(bad_calls()[message])()
+
+
+def test_the_library_checks_too():
+    """A call that gets past Python's checks is refused by the handler, with the library's
+    message."""
+    from mhc_kernels.jax import _primitive
+
+    x, params, _, _ = make(mhc.Spec(), (2,), 8)
+    bind = lambda x, h: _primitive.bind(
+        x,
+        h,
+        operation="apply_pre",
+        inputs=("x", "h_pre"),
+        outputs=("layer_input",),
+        spec=mhc.Spec(),
+        in_place=False,
+        extra=(),
+    )
+    with pytest.raises(
+        jax.errors.JaxRuntimeError,
+        match=r"apply_pre: h_pre: expected shape \[T=2, n=4\], got \[2, 3\]",
+    ):
+        jax.block_until_ready(jax.jit(bind)(x, jnp.ones((2, 3))))
