@@ -143,7 +143,10 @@ void PoolRuntime::run(int64_t tasks, mhc_task task, void* context) {
   if (gang_ == nullptr) {
     gang_ = std::make_shared<Gang>();
     for (int32_t worker = 1; worker < workers_; ++worker) {
-      pool_.Schedule([gang = gang_, worker] { gang->help(worker); });
+      // A pool whose queue is full runs the task here and now: this thread would wait for itself.
+      pool_.Schedule([gang = gang_, worker, caller = std::this_thread::get_id()] {
+        if (std::this_thread::get_id() != caller) gang->help(worker);
+      });
     }
   }
   gang_->run(tasks, task, context);

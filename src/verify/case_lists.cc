@@ -256,6 +256,21 @@ std::vector<Case> size_cases(Op op, double work) {
   const std::vector<int32_t> levels{12, 10, 9, 4, 2, manifolds, 3, 3, 2, 2, 2, 2, 2, 2, 2};
   for (const Levels& row : pairwise_cover(levels, seed_of(name_of(op)), valid))
     cases.push_back(make(row));
+  if (op != Op::kPreBackward) return cases;
+  // Tokens beyond one and two waves of the built-in size.
+  for (const Dims& dims : {Dims{257, 4, 33}, Dims{385, 4, 129}, Dims{530, 2, 545}}) {
+    for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32}) {
+      Case c;
+      c.op = op;
+      c.dims = dims;
+      c.dtype = dtype;
+      c.norm_weight = true;
+      c.lazy = dtype != DType::kF16;
+      if (dims.streams == 2) c.spec.gradient_precision = Precision::kBFloat16;
+      c.seed = seed_of(describe(c).c_str()) >> 16;
+      if (work_of(c) <= work) cases.push_back(c);
+    }
+  }
   return cases;
 }
 

@@ -47,7 +47,7 @@ std::vector<SiteProblem> problems_of(const Options& o) {
           throw UsageError(fmt::format("--dims: expected at most {} streams for {}, got {}",
                                        manifold.max_streams, manifold.name, dims.streams));
         }
-        problems.push_back({dims, dtype, spec, o.packed});
+        problems.push_back({dims, dtype, spec, o.packed, o.one_token});
       }
     }
   }

@@ -34,11 +34,11 @@ std::string describe(const SiteProblem& p) {
   const auto name = [](Precision precision) {
     return precision == Precision::kFloat32 ? "float32" : "bfloat16";
   };
-  return fmt::format(
-      "T={} n={} D={} {}, {}, phi {}{}{}", p.dims.tokens, p.dims.streams, p.dims.embedding,
-      name_of(p.dtype), find_manifold(p.spec.manifold)->name, name(p.spec.phi_precision),
-      p.packed_phi ? " packed" : "",
-      p.spec.gradient_precision == Precision::kFloat32 ? "" : ", gradients bfloat16");
+  return fmt::format("T={} n={} D={} {}, {}, phi {}{}{}{}", p.dims.tokens, p.dims.streams,
+                     p.dims.embedding, name_of(p.dtype), find_manifold(p.spec.manifold)->name,
+                     name(p.spec.phi_precision), p.packed_phi ? " packed" : "",
+                     p.spec.gradient_precision == Precision::kFloat32 ? "" : ", gradients bfloat16",
+                     p.one_token ? ", one token read for all" : "");
 }
 
 void require_memory(const SiteProblem& problem, int64_t bytes, const Machine& machine) {

@@ -88,6 +88,7 @@ Json to_json(const BenchRow& row, const SiteProblem& p) {
           {"phi_precision", name(p.spec.phi_precision)},
           {"gradient_precision", name(p.spec.gradient_precision)},
           {"packed_phi", p.packed_phi},
+          {"one_token", p.one_token},
           {"threads", row.threads},
           {"tokens", p.dims.tokens},
           {"streams", p.dims.streams},

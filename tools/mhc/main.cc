@@ -49,6 +49,8 @@ int main(int argc, char** argv) {
   bench->add_option("--gradient-precision", o.gradient, "float32, bfloat16");
   bench->add_flag("--packed-phi", o.packed,
                   "phi kept packed by the caller, not packed by each call");
+  bench->add_flag("--one-token", o.one_token,
+                  "one token read for all: the time without memory, beside an unchanged floor");
   bench->add_option("--seconds", o.seconds, "time for each row")->check(CLI::Range(0.01, 600.0));
   bench->add_option("--json", o.json, "write rows and roofline to this file");
   bench->add_option("--trace", o.trace,

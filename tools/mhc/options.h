@@ -23,7 +23,8 @@ struct UsageError : std::runtime_error {
 struct Options {
   std::vector<std::string> dims, dtypes, manifolds, isas, threads, ops, phi, gradient;
   std::string preset, json, trace;
-  bool packed = false;   // phi, by the caller
+  bool packed = false;  // phi, by the caller
+  bool one_token = false;
   double seconds = 0.4;  // of each row
 
   std::vector<Dims> dims_or(std::vector<Dims> fallback) const;

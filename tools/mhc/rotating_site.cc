@@ -112,10 +112,16 @@ Params RotatingSite::params(int64_t turn) const {
   return {phi_.at(turn), alpha_.at(0), bias_.at(0), {}};
 }
 
+Tensor RotatingSite::input(const Rotation& tensors, int64_t turn) const {
+  Tensor tensor = tensors.at(turn);
+  if (problem_.one_token) tensor.stride[0] = 0;
+  return tensor;
+}
+
 Status RotatingSite::pre(int64_t turn, const Runtime& runtime) {
   PreArgs args;
   args.spec = problem_.spec;
-  args.x = x_.at(turn);
+  args.x = input(x_, turn);
   args.params = params(turn);
   if (problem_.packed_phi) {
     args.packed_phi = packed_.at(turn).data;
@@ -133,8 +139,8 @@ Status RotatingSite::pre(int64_t turn, const Runtime& runtime) {
 Status RotatingSite::post(int64_t turn, const Runtime& runtime) {
   PostArgs args;
   args.spec = problem_.spec;
-  args.x = x_.at(turn);
-  args.layer_output = layer_output_.at(turn);
+  args.x = input(x_, turn);
+  args.layer_output = input(layer_output_, turn);
   args.h_post = h_post_.at(turn);
   args.h_res = h_res_.at(turn);
   args.x_next = x_next_.at(turn);
@@ -144,9 +150,9 @@ Status RotatingSite::post(int64_t turn, const Runtime& runtime) {
 Status RotatingSite::post_backward(int64_t turn, const Runtime& runtime) {
   PostBackwardArgs args;
   args.spec = problem_.spec;
-  args.d_x_next = g_.at(turn);
-  args.x = x_.at(turn);
-  args.layer_output = layer_output_.at(turn);
+  args.d_x_next = input(g_, turn);
+  args.x = input(x_, turn);
+  args.layer_output = input(layer_output_, turn);
   args.h_post = h_post_.at(turn);
   args.d_layer_output = d_layer_output_.at(turn);
   args.d_h_post = d_h_post_.at(turn);
@@ -157,15 +163,15 @@ Status RotatingSite::post_backward(int64_t turn, const Runtime& runtime) {
 Status RotatingSite::pre_backward(int64_t turn, const Runtime& runtime) {
   PreBackwardArgs args;
   args.spec = problem_.spec;
-  args.x = x_.at(turn);
+  args.x = input(x_, turn);
   args.params = params(turn);
   args.z = z_.at(turn);
   args.inv_rms = inv_rms_.at(turn);
-  args.d_layer_input = d_layer_input_.at(turn);
+  args.d_layer_input = input(d_layer_input_, turn);
   args.d_h_post = d_h_post_.at(turn);
   if (gate_layout(problem_.spec, GateKind::kSite).res > 0) args.d_h_res = d_h_res_.at(turn);
-  args.d_x_next = g_.at(turn);
-  args.d_x = g_.at(turn);
+  args.d_x_next = input(g_, turn);
+  args.d_x = problem_.one_token ? x_next_.at(turn) : g_.at(turn);
   args.d_phi = d_phi_.at(0);
   args.d_alpha = d_alpha_.at(0);
   args.d_bias = d_bias_.at(0);

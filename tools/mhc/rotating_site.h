@@ -32,6 +32,7 @@ class RotatingSite {
   Status post_backward(int64_t turn, const Runtime& runtime);
   Status pre_backward(int64_t turn, const Runtime& runtime);
   Params params(int64_t turn) const;
+  Tensor input(const Rotation& tensors, int64_t turn) const;
   void fill(const Runtime& runtime);
 
   SiteProblem problem_;

@@ -22,6 +22,7 @@ struct SiteProblem {
   DType dtype = DType::kBF16;
   Spec spec;                // streams is that of dims
   bool packed_phi = false;  // kept by the caller instead of packed by each call
+  bool one_token = false;   // read for all tokens: what is left is arithmetic and writing
 
   int64_t coefficients() const { return gate_layout(spec, GateKind::kSite).coefficients(); }
   int64_t phi_bytes() const { return 4 * coefficients() * dims.flat(); }

@@ -88,7 +88,8 @@ std::vector<double> medians(const std::vector<std::vector<double>>& rounds) {
 std::vector<Knob> knobs_of(BenchOp op) {
   switch (op) {
     case BenchOp::kPre:
-      return {{op, "pre_tile_tokens", {8, 16, 24, 32, 48, 64}, MHC_SET(pre_tile_tokens)}};
+      return {{op, "pre_tile_tokens", {8, 16, 24, 32, 48, 64}, MHC_SET(pre_tile_tokens)},
+              stream_bytes(op)};
     case BenchOp::kPost:
     case BenchOp::kPostBackward:
       return {tokens_per_task(op), stream_bytes(op)};

@@ -42,7 +42,7 @@ std::span<const PreBackwardKernel> pre_backward_kernels() {
 
 namespace {
 
-constexpr int64_t kBuiltinWaveTokens = 256;
+constexpr int64_t kBuiltinWaveTokens = 256;  // or a block for every group of them
 constexpr int64_t kMaxWaveTokens = 4096;
 constexpr int64_t kBuiltinTaskFeatures = 128;
 
@@ -60,8 +60,9 @@ Tuning tuning_of(const Dims& dims, DType dtype, const Runtime& runtime) {
 }
 
 int64_t wave_tokens(const Dims& dims, const Tuning& tuning) {
-  const int64_t wanted =
-      tuning.backward_wave_tokens > 0 ? tuning.backward_wave_tokens : kBuiltinWaveTokens;
+  const int64_t wanted = tuning.backward_wave_tokens > 0
+                             ? tuning.backward_wave_tokens
+                             : std::max(kBuiltinWaveTokens, group_count(dims) * kTokenBlock);
   const int64_t wave =
       std::clamp<int64_t>(round_up(wanted, kTokenBlock), kTokenBlock, kMaxWaveTokens);
   return std::min(wave, round_up(dims.tokens, kTokenBlock));
@@ -77,8 +78,8 @@ int64_t task_panels(const GateLayout& gates, const Tuning& tuning) {
   return std::clamp<int64_t>(std::min(features / kPanel, fitting), 1, 64);
 }
 
-// The workspace of one call. phi, n * D * m floats, and the accumulators are its large pieces: as
-// many, or at most 16 * n * 128 * m.
+// The workspace of one call. phi, n * D * m floats, on the dot unit phi_pairs, as
+// many, and the accumulators are its large pieces: n * D * m or at most 30 * n * 128 * m floats.
 struct BackwardWorkspace {
   struct WaveRows {
     float* d_q;
@@ -205,7 +206,7 @@ bool streams_d_x(const PreBackwardArgs& args, const Dims& dims, const Tuning& tu
   const int64_t size = size_of(args.d_x.dtype);
   const bool aligned = reinterpret_cast<uintptr_t>(args.d_x.data) % line == 0 &&
                        (dims.tokens == 1 || args.d_x.stride[0] * size % line == 0) &&
-                       args.d_x.stride[1] * size % line == 0;
+                       (dims.streams == 1 || args.d_x.stride[1] * size % line == 0);
   const double bytes = static_cast<double>(dims.tokens * dims.flat() * size);
   return !in_place && aligned && is_streamed(bytes, tuning);
 }
@@ -219,8 +220,7 @@ int64_t gate_scratch_floats(const GateLayout& layout, const Spec& spec, int64_t 
 
 int64_t panel_scratch_floats(const GateLayout& layout, bool dot, int64_t panels) {
   constexpr int64_t kMaxTileRows = 8;
-  const int64_t shared =
-      kPanel * (kMaxTileRows * (layout.streams + 1) + (dot ? kTokenBlock / 2 : 0));
+  const int64_t shared = kPanel * (kMaxTileRows * layout.streams + (dot ? kTokenBlock / 2 : 0));
   return shared + panels * panel_own_floats(layout);
 }
 

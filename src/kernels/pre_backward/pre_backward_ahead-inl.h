@@ -10,6 +10,11 @@
 
 namespace mhc::MHC_ISA {
 
+// Of a dimension of extent 1 a stride may be anything.
+MHC_INLINE int64_t stride_of(const Tensor& tensor, int32_t dimension) {
+  return tensor.shape[dimension] > 1 ? tensor.stride[dimension] : 0;
+}
+
 // Runs of neighbouring features in every row of x, g and du, token after token.
 class LinesAhead {
  public:
@@ -19,7 +24,9 @@ class LinesAhead {
     LinesAhead ahead(plan, task.first * kPanel, task.last * kPanel);
     for (int64_t i = 0; i < plan.dims.streams; ++i) {
       ahead.add(args.x, i);
-      if (args.d_x.present()) ahead.add(args.d_x_next, i);
+      if (args.d_x.present()) {
+        ahead.add(args.d_x_next.present() ? args.d_x_next : args.d_x_post, i);
+      }
     }
     if (args.d_x.present()) ahead.add(args.d_layer_input, 0);
     const int64_t groups = plan.groups;
@@ -70,9 +77,9 @@ class LinesAhead {
   }
   MHC_INLINE void add(const Tensor& tensor, int64_t stream) {
     if (!tensor.present()) return;
-    run_[runs_] =
-        static_cast<const char*>(tensor.data) + (stream * tensor.stride[1] + begin_) * size_;
-    stride_[runs_++] = tensor.stride[0] * size_;
+    run_[runs_] = static_cast<const char*>(tensor.data) +
+                  ((stream == 0 ? 0 : stream * tensor.stride[1]) + begin_) * size_;
+    stride_[runs_++] = stride_of(tensor, 0) * size_;
   }
   MHC_INLINE void go_to(int64_t t) {
     token_ = t;

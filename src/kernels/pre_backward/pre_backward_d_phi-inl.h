@@ -48,7 +48,7 @@ inline void d_phi_block(const PreBackwardPlan& plan, int64_t block, int64_t end,
 #if MHC_ISA_HAS_DOT
           const uint32_t* pairs = plan.token_pairs + (block - plan.wave_begin) / 2 * m + c;
           d_phi_tile_dot<kColumns>(pairs, m, s.x_pairs, ceil_div(end - block, 2), first,
-                                   rows + c * kPanel);
+                                   rows + c * kPanel, &ahead);
 #endif
         } else {
           d_phi_tile<kColumns>(d_q + c, m, x, end - block, first, rows + c * kPanel, &ahead);

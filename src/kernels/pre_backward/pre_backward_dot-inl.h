@@ -1,6 +1,6 @@
 #pragma once
 // gradient_precision bfloat16 on the bf16 dot unit: both products of the second phase with d_q
-// rounded once. Included by pre_backward_tile-inl.h; empty where the ISA has no such unit.
+// rounded once. Empty where the ISA has no such unit.
 //
 //   d_x    pairs of coefficients: d_q (c, c+1) of a token against phi (c, c+1); phi in bf16, or
 //          hi + lo at f32 grade
@@ -9,13 +9,11 @@
 // The dot unit does two multiply-adds where FMA does one (Zen 4): 1/2 of the time for d_phi and for
 // d_x with phi in bf16.
 
-#include "kernels/pre_backward/pre_backward_plan.h"
+#include "kernels/pre_backward/pre_backward_ahead-inl.h"
 
 namespace mhc::MHC_ISA {
 
 #if MHC_ISA_HAS_DOT
-
-inline constexpr int64_t kPhiParts = 2;  // room for hi and lo
 
 // phi [m][kPanel] of one stream to [parts][pairs][kPanel] words.
 MHC_INLINE void pair_phi(const float* phi, int64_t m, int64_t pairs, int64_t parts, uint32_t* out) {
@@ -33,10 +31,11 @@ MHC_INLINE void pair_phi(const float* phi, int64_t m, int64_t pairs, int64_t par
 
 template <int kRows>
 MHC_INLINE void through_phi_dot(const uint32_t* d_q, int64_t pairs, int64_t parts,
-                                const uint32_t* phi, VF (&sum)[kRows][2]) {
+                                const uint32_t* phi, LinesAhead* ahead, VF (&sum)[kRows][2]) {
   MHC_UNROLL for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = zero();
   for (int64_t part = 0; part < parts; ++part) {
     for (int64_t p = 0; p < pairs; ++p, phi += kPanel) {
+      ahead->ask();
       const VP lo = load_pairs(reinterpret_cast<const BF16*>(phi));
       const VP hi = load_pairs(reinterpret_cast<const BF16*>(phi + VF::kLanes));
       MHC_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -61,10 +60,12 @@ MHC_INLINE void pair_x(const float* x, int64_t tokens, uint32_t* out) {
 
 template <int kColumns>
 MHC_INLINE void d_phi_tile_dot(const uint32_t* d_q, int64_t m, const uint32_t* x,
-                               int64_t token_pairs, bool first, float* accumulators) {
+                               int64_t token_pairs, bool first, float* accumulators,
+                               LinesAhead* ahead) {
   VF sum[kColumns][2];
   MHC_UNROLL for (int j = 0; j < kColumns; ++j) sum[j][0] = sum[j][1] = zero();
   for (int64_t t = 0; t < token_pairs; ++t, d_q += m, x += kPanel) {
+    ahead->ask();
     const VP lo = load_pairs(reinterpret_cast<const BF16*>(x));
     const VP hi = load_pairs(reinterpret_cast<const BF16*>(x + VF::kLanes));
     MHC_UNROLL for (int j = 0; j < kColumns; ++j) {

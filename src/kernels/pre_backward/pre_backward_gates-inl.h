@@ -1,5 +1,5 @@
 // First phase of pre_backward: from x, du and the gates' cotangents to what the second phase
-// multiplies by. Reads (n + 1) D elements per token and leaves x in cache for the second phase.
+// multiplies by. Reads (n + 1) D elements per token and leaves x in the last cache for the second phase.
 // Compiled once per ISA.
 
 #include "kernels/common/gates_calls-inl.h"
