@@ -14,6 +14,7 @@ from mhc_kernels import equality
 from support import make, seed_of, wide
 
 
+@pytest.mark.slow
 def test_published_shape():
     """The command that prints the table, with XLA's own code optimised as users have it."""
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}

@@ -140,6 +140,7 @@ def test_names_of_operations_are_the_handlers():
         assert hasattr(handlers, f"mhc_jax_{operation}")
 
 
+@pytest.mark.slow
 def test_benchmark(tmp_path):
     out = tmp_path / "bench.json"
     command = [

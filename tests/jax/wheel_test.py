@@ -97,6 +97,7 @@ def use(python, tmp_path):
 
 
 # One test, so that two workers do not build in one folder.
+@pytest.mark.slow
 def test_wheel_then_editable(environment, tmp_path):
     pip("wheel", "-w", str(tmp_path), str(ROOT))
     (wheel,) = tmp_path.glob("*.whl")
