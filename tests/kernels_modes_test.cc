@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -63,18 +62,22 @@ struct WatchingExecutor {
   }
 };
 
-// The modes of an executor's threads, as far as they take part in this many tasks.
+// The modes of an executor's threads: a task for each, which ends when all have begun.
 std::vector<uint32_t> modes_of(const Executor& executor) {
-  std::vector<std::atomic<uint32_t>> seen(static_cast<size_t>(executor.workers()));
+  struct Seen {
+    std::vector<std::atomic<uint32_t>> modes;
+    std::atomic<size_t> begun = 0;
+  } seen{std::vector<std::atomic<uint32_t>>(static_cast<size_t>(executor.workers()))};
   executor.run_function(
-      executor.context, 64,
+      executor.context, executor.workers(),
       [](void* context, int64_t, int32_t worker) {
-        (*static_cast<std::vector<std::atomic<uint32_t>>*>(context))[static_cast<size_t>(worker)] =
-            mode();
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        Seen& all = *static_cast<Seen*>(context);
+        all.modes[static_cast<size_t>(worker)] = mode();
+        ++all.begun;
+        while (all.begun < all.modes.size()) std::this_thread::yield();
       },
       &seen);
-  return {seen.begin(), seen.end()};
+  return {seen.modes.begin(), seen.modes.end()};
 }
 
 // Numbers that a rounding mode changes, and such as are flushed or not.
