@@ -23,7 +23,7 @@ TOOLS = [
     "--no-build-isolation",
     "--disable-pip-version-check",
     "-q",
-    "-C",
+    "--config-settings",
     f"build-dir={FOLDER}",
 ]
 CODE = """
@@ -47,9 +47,9 @@ def pip(*arguments, python=sys.executable):
         re.search(r"^MHC_ASSUME_ISA:\w+=(.*)$", cache.read_text(), re.M) if cache.exists() else None
     )
     defines = [
-        "-C",
+        "--config-settings",
         "cmake.define.MHC_WERROR=ON",
-        "-C",
+        "--config-settings",
         f"cmake.define.MHC_ASSUME_ISA={assumed[1] if assumed else ''}",
     ]
     done = subprocess.run(
