@@ -40,8 +40,8 @@ class CommandTest : public testing::Test {
     const char* tool = std::getenv("MHC_TOOL");
     if (tool == nullptr || *tool == '\0') GTEST_SKIP() << "the command is not built";
     tool_ = tool;
-    char name[] = "/tmp/mhc-command-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
+    std::string name = testing::TempDir() + "mhc-command-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
   }
   void TearDown() override {

@@ -1,8 +1,10 @@
 // First phase of pre_backward: from x, du and the gates' cotangents to what the second phase
-// multiplies by. Reads (n + 1) D elements per token and leaves x in the last cache for the second phase.
-// Compiled once per ISA.
+// multiplies by. Reads (n + 1) D elements per token and leaves x in the last cache for the second
+// phase. Compiled once per ISA.
 
+#include "kernels/common/chunk-inl.h"
 #include "kernels/common/gates_calls-inl.h"
+#include "kernels/common/mix-inl.h"
 #include "kernels/pre_backward/pre_backward_order-inl.h"
 
 namespace mhc::MHC_ISA {
@@ -61,14 +63,6 @@ MHC_INLINE float sum_of_squares(const PreBackwardPlan& plan, int64_t t) {
     dot_streams<T, 1>(x, 0, x, plan.dims.embedding, &sum);
   }
   return sum;
-}
-
-MHC_INLINE void round_rows(DType dtype, int64_t count, float* rows) {
-  for (int64_t k = 0; k < count; ++k) {
-    rows[k] = dtype == DType::kBF16  ? to_float(to_bf16(rows[k]))
-              : dtype == DType::kF16 ? to_float(to_f16(rows[k]))
-                                     : rows[k];
-  }
 }
 
 // project_partial's backward: the cotangents are given.
@@ -155,15 +149,9 @@ void backward_gates(const PreBackwardPlan& plan, int64_t begin, int64_t end, flo
     gates_backward(plan.gates, count, in, out, work);
     clean_row(out.d_q, count * m);
     clean_row(out.norm, count);
-    clean_row(out.h_pre, count * n);
-    if (mixes) clean_row(out.h_res, count * n * n);
+    load_weights<T>(out.h_pre, count * n, args.spec.h_pre_precision, out.h_pre);
+    if (mixes) load_weights<T>(out.h_res, count * n * n, args.spec.h_res_precision, out.h_res);
     if (plan.dot) pair_up(plan, t, count);
-    if (args.spec.h_pre_precision == GatePrecision::kActivation) {
-      round_rows(DTypeOf<T>::value, count * n, out.h_pre);
-    }
-    if (mixes && args.spec.h_res_precision == GatePrecision::kActivation) {
-      round_rows(DTypeOf<T>::value, count * n * n, out.h_res);
-    }
   }
 }
 
