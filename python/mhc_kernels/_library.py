@@ -7,6 +7,8 @@ import ctypes
 import functools
 import importlib
 import os
+import shutil
+import sysconfig
 from pathlib import Path
 
 from mhc_kernels._version import __version__
@@ -55,3 +57,17 @@ def jax_handlers() -> ctypes.CDLL:
     """libmhc_jax.so, the handlers of XLA's foreign function interface."""
     core()
     return _load("libmhc_jax.so")
+
+
+def command() -> Path:
+    """The command `mhc` of this build or installation."""
+    places = [
+        folder().parent / "bin" / "mhc",  # a build's folder
+        Path(sysconfig.get_path("scripts")) / "mhc",  # where pip puts it
+    ]
+    found = next((str(p) for p in places if os.access(p, os.X_OK)), None) or shutil.which("mhc")
+    if found is None:
+        raise FileNotFoundError(
+            f"mhc_kernels: the command mhc is neither at {' nor at '.join(map(str, places))}"
+        )
+    return Path(found)

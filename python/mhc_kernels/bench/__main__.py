@@ -3,6 +3,7 @@
     plain       the published layer's arithmetic, the denominator (plain.py)
     reference   this package's plain jax.numpy
     kernel      this package's kernels
+    core        the library without JAX, by the command mhc: what `kernel` is compared with
 
 Runs itself once per allocator setting: as it is, and with large tensors kept in huge pages.
 """
@@ -22,6 +23,16 @@ from typing import Any
 from mhc_kernels._info import TUNED_ALLOCATOR, info
 
 PUBLISHED, SMALL = (2, 4096, 4, 3072), (1, 512, 4, 1024)
+PATHS = ("plain", "reference", "kernel", "core")
+# Options that are lists, and what each may hold.
+CHOICES = {
+    "manifold": ("permutation", "sinkhorn"),
+    "path": PATHS,
+    "passes": ("forward", "forward_backward"),
+    "branch": ("identity", "scale"),
+    "allocator": ("default", "tuned"),
+}
+TRACED = ("kernel", "forward_backward")
 _TUNABLES = TUNED_ALLOCATOR.split("=", 1)[1]
 
 
@@ -39,8 +50,16 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="1,512,4,1024 and three repetitions")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
     parser.add_argument("--manifold", default="permutation,sinkhorn")
-    parser.add_argument("--path", default="plain,reference,kernel")
+    parser.add_argument("--path", default=",".join(PATHS))
     parser.add_argument("--pass", dest="passes", default="forward,forward_backward")
+    parser.add_argument(
+        "--branch",
+        default="identity",
+        help="what is wrapped: identity, scale (u * w with w's gradient, by XLA on every path)",
+    )
+    parser.add_argument(
+        "--tune", action="store_true", help="measures block sizes first (`mhc tune`) and uses them"
+    )
     parser.add_argument("--remat", action="store_true", help="with rematerialisation as well")
     parser.add_argument("--allocator", default="default,tuned")
     parser.add_argument("--repetitions", type=int, default=None)
@@ -52,37 +71,66 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--rows", type=Path, help=argparse.SUPPRESS
     )  # of a child: where its rows go
     options = parser.parse_args(arguments)
-    dims = (
-        tuple(map(int, options.dims.split(",")))
-        if options.dims
-        else SMALL
-        if options.quick
-        else PUBLISHED
-    )
-    options.dims = (1, *dims) if len(dims) == 3 else dims
-    if len(options.dims) != 4 or min(options.dims) < 1:
-        parser.error("--dims: expected three or four positive numbers")
+    options.dims = dims_of(parser, options)
     options.repetitions = options.repetitions or (3 if options.quick else 5)
-    for name in ("manifold", "path", "passes", "allocator"):
-        setattr(options, name, tuple(getattr(options, name).split(",")))
+    for name, known in CHOICES.items():
+        given = tuple(getattr(options, name).split(","))
+        unknown = sorted(set(given) - set(known))
+        if unknown:
+            flag = "pass" if name == "passes" else name
+            parser.error(f"--{flag}: expected {', '.join(known)}, got {', '.join(unknown)}")
+        setattr(options, name, given)
+    if options.trace and TRACED not in itertools.product(options.path, options.passes):
+        parser.error("--trace: expected path kernel and pass forward_backward among those measured")
     return options
+
+
+def dims_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[int, ...]:
+    """B, S, n, D."""
+    if options.dims is None:
+        return SMALL if options.quick else PUBLISHED
+    words = options.dims.split(",")
+    if len(words) not in (3, 4) or not all(w.isdecimal() and int(w) > 0 for w in words):
+        parser.error(f"--dims: expected three or four positive numbers, got {options.dims}")
+    dims = tuple(map(int, words))
+    return (1, *dims) if len(dims) == 3 else dims
+
+
+def cases_of(options: argparse.Namespace) -> list[Any]:
+    """In the order of the table. Rematerialisation is for gradients; `core` has neither a branch
+    nor anything to rematerialise."""
+    from mhc_kernels.bench.cases import Case
+
+    every = itertools.product(
+        options.manifold,
+        options.passes,
+        (False, True) if options.remat else (False,),
+        options.branch,
+        options.path,
+    )
+    return [
+        Case(path, passes, remat, manifold, options.dims, options.dtype, branch)
+        for manifold, passes, remat, branch, path in every
+        if not (remat and passes == "forward")
+        and (path != "core" or (passes == "forward_backward" and not remat and branch == "identity"))
+    ]
 
 
 def run_here(options: argparse.Namespace) -> list[dict[str, Any]]:
     """All cases under this process's allocator."""
-    from mhc_kernels.bench import cases
+    from mhc_kernels.bench import cases, command
 
     rows = []
-    for manifold, passes, remat, path in itertools.product(
-        options.manifold, options.passes, (False, True) if options.remat else (False,), options.path
-    ):
-        if remat and passes == "forward":
-            continue
-        case = cases.Case(path, passes, remat, manifold, options.dims, options.dtype)
-        row = {**cases.measure(case, options.repetitions), "allocator": options.allocator[0]}
+    chosen = cases_of(options)
+    for k, case in enumerate(chosen):
+        if case.path == "core":
+            row = command.measure(case, 0.2 if options.quick else 2.0)
+        else:
+            row = cases.measure(case, options.repetitions)
+        row["allocator"] = options.allocator[0]
         print(
-            f"  {row['allocator']:8} {manifold:12} {passes:17} {'remat' if remat else '':6}"
-            f"{path:10}"
+            f"  [{k + 1}/{len(chosen)}] {row['allocator']:8} {case.manifold:12} {case.passes:17} "
+            f"{'remat' if case.remat else '':6}{case.branch:9}{case.path:10}"
             f"{row['us_per_token']:9.2f} us/token",
             file=sys.stderr,
             flush=True,
@@ -120,13 +168,21 @@ def trace(options: argparse.Namespace) -> None:
 
     from mhc_kernels.bench import cases
 
-    case = cases.Case(
-        "kernel", "forward_backward", False, options.manifold[0], options.dims, options.dtype
-    )
+    case = next(c for c in cases_of(options) if (c.path, c.passes) == TRACED)
     cases.measure(case, 1)
     with jax.profiler.trace(str(options.trace)):
         cases.measure(case, 2)
     print(f"trace of {case} in {options.trace}")
+
+
+def tune(options: argparse.Namespace, folder: Path) -> None:
+    """Block sizes for this shape, for all that follows."""
+    from mhc_kernels.bench import command
+
+    print("  measuring block sizes", file=sys.stderr, flush=True)
+    table = folder / "mhc-tuning.txt"
+    command.tune(cases_of(options)[0], table)
+    os.environ["MHC_TUNING"] = str(table)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -135,32 +191,35 @@ def main(arguments: list[str] | None = None) -> int:
     if options.rows is not None:
         options.rows.write_text(json.dumps(run_here(options)))
         return 0
-    from mhc_kernels.bench import report
+    with tempfile.TemporaryDirectory() as folder:
+        if options.tune:
+            tune(options, Path(folder))
+        return run(options, arguments)
+
+
+def run(options: argparse.Namespace, arguments: list[str]) -> int:
+    from mhc_kernels.bench import command, report
 
     rows = run_children(options, arguments)
     report.add_ratios(rows)
     machine = {
         **info(),
-        "tuning_file": os.environ.get("MHC_TUNING"),
+        "block_sizes": command.block_sizes(cases_of(options)[0]),
         "tuned_allocator": TUNED_ALLOCATOR,
     }
     print(
         f"B,S,n,D = {options.dims}, {options.dtype}; isa {machine['isa']['chosen']}, "
-        f"{machine['threads']} threads; "
-        f"block sizes: {machine['tuning_file'] or 'built in'}\n"
+        f"{machine['threads']} threads\nblock sizes: "
+        + "; ".join(f"{name} {sizes}" for name, sizes in machine["block_sizes"].items())
+        + "\n"
     )
     print(report.table(rows))
     if options.json is not None:
         report.save(options.json, rows, machine)
-        drawn = report.picture(options.json.with_suffix(".png"), rows)
-        print(
-            f"\nrows in {options.json}"
-            + (
-                f", bars in {options.json.with_suffix('.png')}"
-                if drawn
-                else "; no picture: matplotlib is not installed"
-            )
-        )
+        picture = options.json.with_suffix(".png")
+        drawn = report.picture(picture, rows)
+        tail = f"bars in {picture}" if drawn else "no picture: matplotlib is not installed"
+        print(f"\nrows in {options.json}, {tail}")
     if options.trace is not None:
         trace(options)
     return 0

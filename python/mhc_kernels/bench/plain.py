@@ -11,7 +11,7 @@ of it.
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, Callable
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,8 @@ from mhc_kernels.spec import Spec
 Array = jax.Array
 
 
-def site(x: Array, params: Any, w: Array, spec: Spec) -> Array:
-    """One site with the branch u * w; x [B, S, n, D]."""
+def site(x: Array, params: Any, branch: Callable[[Array], Array], spec: Spec) -> Array:
+    """One site around branch; x [B, S, n, D]."""
     b, s, n, d = x.shape
     kind = x.dtype
     wide = x.reshape(b, s, n * d).astype(jnp.float32)
@@ -34,7 +34,7 @@ def site(x: Array, params: Any, w: Array, spec: Spec) -> Array:
     alpha, bias = params.alpha.astype(kind), params.bias.astype(kind)
     h_pre = jax.nn.sigmoid(alpha[0] * h[..., :n] + bias[:n]) + jnp.asarray(spec.pre_eps, kind)
     u = jnp.einsum("bsk,bskd->bsd", h_pre, x)
-    y = u * w
+    y = branch(u)
     h_post = 2 * jax.nn.sigmoid(alpha[1] * h[..., n : 2 * n] + bias[n : 2 * n])
     h_res = _mix(alpha[2] * h[..., 2 * n :] + bias[2 * n :], spec, kind)
     return y[:, :, None, :] * h_post[..., None] + jnp.einsum("bskm,bskd->bsmd", h_res, x)

@@ -11,19 +11,23 @@ Row = dict[str, Any]
 
 def group_of(row: Row) -> tuple[Any, ...]:
     """What rows have in common whose paths are compared."""
-    return (row["allocator"], row["manifold"], row["pass"], row["remat"])
+    return tuple(row[k] for k in ("allocator", "manifold", "pass", "remat", "branch"))
 
 
 def add_ratios(rows: list[Row]) -> None:
-    """speed_up, and the ratios of temporary memory and of bytes, against `plain` under the same
-    conditions."""
-    plain = {group_of(r): r for r in rows if r["path"] == "plain"}
+    """Against `plain` under the same conditions: speed_up, and the ratios of temporary memory and
+    of bytes. Against the library without JAX (`core`): core_ratio of the path `kernel`."""
+    by_path = {(r["path"], *group_of(r)): r for r in rows}
     for row in rows:
-        base = plain.get(group_of(row))
+        base = by_path.get(("plain", *group_of(row)))
         if base is not None:
             row["speed_up"] = base["us_per_token"] / row["us_per_token"]
-            row["temp_ratio"] = base["temp_bytes"] / max(row["temp_bytes"], 1)
-            row["bytes_ratio"] = base["bytes_per_token"] / max(row["bytes_per_token"], 1.0)
+            for ratio, key in (("temp_ratio", "temp_bytes"), ("bytes_ratio", "bytes_per_token")):
+                if key in row:
+                    row[ratio] = base[key] / max(row[key], 1)
+        core = by_path.get(("core", *group_of(row)))
+        if core is not None and row["path"] == "kernel":
+            row["core_ratio"] = row["us_per_token"] / core["us_per_token"]
 
 
 HEADERS = (
@@ -31,33 +35,38 @@ HEADERS = (
     "manifold",
     "pass",
     "remat",
+    "branch",
     "path",
     "us/token",
     "spread",
     "speed-up",
+    "times core",
     "temp MiB",
+    "less",
     "saved MiB",
     "KiB/token",
-    "bytes ratio",
+    "less",
 )
 
 
 def cells(row: Row) -> list[str]:
-    ratio = lambda key: f"{row[key]:.1f}" if key in row else ""
-    mib = lambda key: f"{row[key] / 2**20:.1f}"
+    number = lambda key, scale=1.0: f"{row[key] / scale:.1f}" if key in row else ""
     return [
         row["allocator"],
         row["manifold"],
         row["pass"],
         "yes" if row["remat"] else "no",
+        row["branch"],
         row["path"],
         f"{row['us_per_token']:.2f}",
         f"{row['spread']:.0%}",
-        ratio("speed_up"),
-        mib("temp_bytes"),
-        mib("saved_bytes"),
-        f"{row['bytes_per_token'] / 1024:.0f}",
-        ratio("bytes_ratio"),
+        number("speed_up"),
+        f"{row['core_ratio']:.2f}" if "core_ratio" in row else "",
+        number("temp_bytes", 2**20),
+        number("temp_ratio"),
+        number("saved_bytes", 2**20),
+        number("bytes_per_token", 2**10),
+        number("bytes_ratio"),
     ]
 
 
@@ -77,7 +86,8 @@ def save(path: Path, rows: list[Row], machine: dict[str, Any]) -> None:
 
 
 def picture(path: Path, rows: list[Row]) -> bool:
-    """Bars of us per token, one group per condition; False where matplotlib is not installed."""
+    """Bars of time and of temporary memory, one group per condition; False where matplotlib is not
+    installed."""
     try:
         import matplotlib
     except ImportError:
@@ -85,26 +95,34 @@ def picture(path: Path, rows: list[Row]) -> bool:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    groups = list(dict.fromkeys(map(group_of, rows)))
-    paths = list(dict.fromkeys(r["path"] for r in rows))
-    figure, axes = plt.subplots(figsize=(1.2 * len(groups) + 3, 4.5))
-    for k, path_name in enumerate(paths):
-        of = {group_of(r): r["us_per_token"] for r in rows if r["path"] == path_name}
-        bars = axes.bar(
-            [i + k * 0.8 / len(paths) for i in range(len(groups))],
-            [of.get(g, 0) for g in groups],
-            0.8 / len(paths),
-            label=path_name,
-        )
-        axes.bar_label(bars, fmt="%.3g", fontsize=7)
-    labels = [
-        "\n".join([g[0], g[1], g[2].replace("_", "\n"), "remat" if g[3] else ""]) for g in groups
-    ]
-    axes.set_xticks([i + 0.4 - 0.4 / len(paths) for i in range(len(groups))], labels, fontsize=7)
-    axes.set_yscale("log")
-    axes.set_ylabel("us per token")
-    axes.legend()
+    width = 1.2 * len(set(map(group_of, rows))) + 3
+    figure, panels = plt.subplots(2, 1, figsize=(width, 8), sharex=True)
+    for axes, key, scale, label in (
+        (panels[0], "us_per_token", 1.0, "us per token"),
+        (panels[1], "temp_bytes", 2**20, "temporary memory, MiB"),
+    ):
+        _bars(axes, rows, key, scale)
+        axes.set_ylabel(label)
+    panels[0].legend()
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     plt.close(figure)
     return True
+
+
+def _bars(axes: Any, rows: list[Row], key: str, scale: float) -> None:
+    groups = list(dict.fromkeys(map(group_of, rows)))
+    paths = list(dict.fromkeys(r["path"] for r in rows))
+    width = 0.8 / len(paths)
+    for k, path in enumerate(paths):
+        # The logarithm of nothing at all has no bar.
+        shown = [r for r in rows if r["path"] == path and r.get(key, 0) > 0]
+        places = [groups.index(group_of(r)) + k * width for r in shown]
+        bars = axes.bar(places, [r[key] / scale for r in shown], width, label=path)
+        axes.bar_label(bars, fmt="%.3g", fontsize=7)
+    labels = [
+        "\n".join([g[0], g[1], g[2].replace("_", "\n"), "remat" if g[3] else "", g[4]])
+        for g in groups
+    ]
+    axes.set_xticks([i + 0.4 - width / 2 for i in range(len(groups))], labels, fontsize=7)
+    axes.set_yscale("log")

@@ -14,13 +14,31 @@ from mhc_kernels.bench.cases import Case, inputs
 
 _P = jax.checkpoint_policies
 NAMES = ("mhc_coefficients", "mhc_layer_input", "mhc_x_next")
+# Every built-in policy; names that mean the same one share a row.
 POLICIES: dict[str, Any] = {
     "no checkpoint": None,
     "nothing_saveable": _P.nothing_saveable,
     "everything_saveable": _P.everything_saveable,
-    "dots_saveable": _P.dots_saveable,
-    **{f"only {name}": _P.save_only_these_names(name) for name in NAMES},
-    "all three names": _P.save_only_these_names(*NAMES),
+    "dots_saveable, checkpoint_dots": _P.dots_saveable,
+    "dots_with_no_batch_dims_saveable, checkpoint_dots_with_no_batch_dims": (
+        _P.dots_with_no_batch_dims_saveable
+    ),
+    "offload_dot_with_no_batch_dims": _P.offload_dot_with_no_batch_dims("device", "pinned_host"),
+    **{f"save_only_these_names({name})": _P.save_only_these_names(name) for name in NAMES},
+    "save_only_these_names(all three)": _P.save_only_these_names(*NAMES),
+    "save_any_names_but_these(mhc_x_next)": _P.save_any_names_but_these("mhc_x_next"),
+    "save_anything_except_these_names(all three)": _P.save_anything_except_these_names(*NAMES),
+    "save_from_both_policies(dots_saveable, mhc_coefficients)": _P.save_from_both_policies(
+        _P.dots_saveable, _P.save_only_these_names("mhc_coefficients")
+    ),
+    "save_and_offload_only_these_names(saved mhc_coefficients, offloaded mhc_layer_input)": (
+        _P.save_and_offload_only_these_names(
+            names_which_can_be_saved=["mhc_coefficients"],
+            names_which_can_be_offloaded=["mhc_layer_input"],
+            offload_src="device",
+            offload_dst="pinned_host",
+        )
+    ),
 }
 
 
