@@ -21,9 +21,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 
 from mhc_kernels.jax import _check, _reference
 from mhc_kernels.jax._gradient import asked, given, narrow, values_of
+from mhc_kernels.jax._names import COEFFICIENTS
 from mhc_kernels.jax._params import Params, replicated
 from mhc_kernels.jax._primitive import call, lift, varying_axes
 from mhc_kernels.spec import Spec
@@ -190,6 +192,7 @@ def _from_partials(spec: Spec, embedding: int) -> Any:
         wanted = asked(q=q, sum_squares=sum_squares, alpha=alpha, bias=bias)
         values = values_of((q, sum_squares, alpha, bias))
         r = run(values, ("z", "inv_rms", *gates))
+        r = {name: checkpoint_name(value, COEFFICIENTS) for name, value in r.items()}
         return tuple(r[g] for g in gates), (wanted, r["z"], r["inv_rms"], *values[1:])
 
     def backward(saved: Any, cotangents: Any) -> Any:

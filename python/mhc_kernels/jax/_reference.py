@@ -1,8 +1,10 @@
 """The operations in plain jax.numpy: the same conventions, differentiated by JAX, on any platform.
 
 Written to be read, and to be a fair comparison: x is read in its own type and projected before it
-is scaled, gates are float32 (float64 when x is), and x_next is one contraction. Indices: t tokens
-(here the leading extents), i input stream, j output stream, d feature, c coefficient.
+is scaled, gates are float32 (float64 when x is), and x_next is one contraction. Products whose
+gradient is a sum over features are contractions too, which XLA runs several times faster than a
+product and a sum. Indices: t tokens (here the leading extents), i input stream, j output stream,
+d feature, c coefficient.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 
+from mhc_kernels.jax._names import COEFFICIENTS, LAYER_INPUT, X_NEXT
 from mhc_kernels.manifolds import Sinkhorn
 from mhc_kernels.spec import Spec
 
@@ -84,6 +88,7 @@ def project(x: Array, phi: Array, norm_weight: Array | None, spec: Spec) -> tupl
     )
     if spec.phi_precision == "bfloat16":
         phi_eff = _round_bf16(phi_eff)
+    # i and d apart, as each may be sharded.
     q = jnp.einsum("...id,cid->...c", x.astype(kind), phi_eff, preferred_element_type=kind)
     return q, jnp.sum(jnp.square(x.astype(kind)), axis=(-2, -1))
 
@@ -103,6 +108,7 @@ def gates(
 ) -> tuple[Array, Array, Array]:
     """h_pre, h_post, h_res from the projection on."""
     n, kind = spec.streams, q.dtype
+    q, sum_squares = checkpoint_name((q, sum_squares), COEFFICIENTS)
     z = scale(q, inv_rms_of(sum_squares, count, spec), spec)
     groups = np.repeat([0, 1, 2], [n, n, spec.logits])
     logit = alpha.astype(kind)[groups] * z + bias.astype(kind)
@@ -111,7 +117,7 @@ def gates(
     h_res = manifold(logit[..., 2 * n :], spec)
     if spec.matrix_order == "output_input":
         h_res = jnp.swapaxes(h_res, -1, -2)
-    return h_pre, h_post, h_res
+    return checkpoint_name((h_pre, h_post, h_res), COEFFICIENTS)  # type: ignore[no-any-return]
 
 
 def manifold(logits: Array, spec: Spec) -> Array:
@@ -154,6 +160,10 @@ def coefficients(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array
 
 def apply_pre(x: Array, h_pre: Array, spec: Spec) -> Array:
     """layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]"""
+    return checkpoint_name(_collapse(x, h_pre, spec), LAYER_INPUT)  # type: ignore[no-any-return]
+
+
+def _collapse(x: Array, h_pre: Array, spec: Spec) -> Array:
     h_pre = _rounded_gate(h_pre, spec.h_pre_precision, x)
     return jnp.einsum("...i,...id->...d", h_pre, x.astype(h_pre.dtype)).astype(x.dtype)
 
@@ -168,17 +178,17 @@ def post(x: Array, layer_output: Array, h_post: Array, h_res: Array, spec: Spec)
     h_post = _rounded_gate(h_post, spec.h_post_precision, x)
     h_res = _rounded_gate(h_res, spec.h_res_precision, x)
     mixed = jnp.einsum("...ij,...id->...jd", h_res, x.astype(h_res.dtype))
-    return (mixed + h_post[..., None] * layer_output[..., None, :].astype(h_post.dtype)).astype(
-        x.dtype
-    )
+    written = jnp.einsum("...j,...d->...jd", h_post, layer_output.astype(h_post.dtype))
+    return checkpoint_name((mixed + written).astype(x.dtype), X_NEXT)  # type: ignore[no-any-return]
 
 
 def head(x: Array, params: Any, spec: Spec) -> Array:
     """sum_i (sigmoid(alpha z + bias) + pre_eps)[t,i] x[t,i,d]"""
     q, sum_squares = project(x, params.phi, params.norm_weight, spec)
+    q, sum_squares = checkpoint_name((q, sum_squares), COEFFICIENTS)
     z = scale(q, inv_rms_of(sum_squares, x.shape[-2] * x.shape[-1], spec), spec)
     h_pre = (
         jax.nn.sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype))
         + spec.pre_eps
     )
-    return apply_pre(x, h_pre, spec)
+    return _collapse(x, h_pre, spec)

@@ -8,9 +8,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 
 from mhc_kernels.jax import _check, _reference
 from mhc_kernels.jax._gradient import PARAM_GRADIENTS, asked, given, narrow, values_of
+from mhc_kernels.jax._names import COEFFICIENTS
 from mhc_kernels.jax._params import HeadParams, canonical
 from mhc_kernels.jax._primitive import call
 from mhc_kernels.spec import Spec
@@ -87,7 +89,8 @@ def _head(spec: Spec) -> Any:
         wanted = asked(x=x, phi=phi, alpha=alpha, bias=bias, norm_weight=norm_weight)
         values = values_of((x, phi, alpha, bias, norm_weight))
         r = call("head", dict(zip(names, values)), ("out", "z", "inv_rms"), spec)
-        return r["out"], (wanted, values, r["z"], r["inv_rms"])
+        saved = (checkpoint_name(r[name], COEFFICIENTS) for name in ("z", "inv_rms"))
+        return r["out"], (wanted, values, *saved)
 
     def backward(saved: Any, d_out: Any) -> Any:
         wanted, values, z, inv_rms = saved
