@@ -5,9 +5,10 @@ import re
 
 import jax
 import jax.numpy as jnp
+import mhc_kernels.jax as mj
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-from support import SPECS, make, site
+from support import SPECS, make, site, wide
 
 SPEC = SPECS["permutation"]
 KINDS = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}
@@ -22,6 +23,8 @@ MESHES = {
     "8x1_axis_of_one": ((8, 1), ("a", "b"), ("b", "a")),
 }
 x, params, w, g = make(SPEC, (8, 8), 16, seed=1)
+gates = jax.jit(lambda: mj.coefficients(x, params, SPEC))()
+row = jax.random.normal(jax.random.key(3), (8, 8, 16))  # a layer's output
 
 
 def mesh_of(name, *kinds):
@@ -43,15 +46,22 @@ def run(f, *args, **options):
 
 def collectives(text):
     """How often each collective stands in a compiled program; asynchronous ones count once."""
-    names = "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
+    names = (
+        "all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter|collective-broadcast"
+    )
     return dict(collections.Counter(re.findall(rf" ({names})(?:-start)?\(", text)))
+
+
+def line_of(text, operation):
+    """What the lines of a collective say of its results."""
+    lines = [s for s in text.splitlines() if re.search(rf" {operation}(-start)?\(", s)]
+    return "\n".join(line.split("=", 1)[1].split(f" {operation}")[0] for line in lines)
 
 
 def shapes_of(text, operation):
     """The shapes of what a collective yields."""
-    lines = [s for s in text.splitlines() if re.search(rf" {operation}(-start)?\(", s)]
-    head = [line.split("=", 1)[1].split(f" {operation}")[0] for line in lines]
-    return sorted(tuple(map(int, s.split(","))) for h in head for s in re.findall(r"\[([\d,]+)\]", h))
+    found = re.findall(r"\[([\d,]+)\]", line_of(text, operation))
+    return sorted(tuple(map(int, s.split(","))) for s in found)
 
 
 def forward(x, params):
@@ -73,6 +83,14 @@ def assert_same_bits(got, want):
     for k, (a, b) in enumerate(zip(bits(got), bits(want), strict=True)):
         assert a.shape == b.shape, f"leaf {k}: {a.shape}, {b.shape}"
         assert np.array_equal(a, b), f"leaf {k}: {np.sum(a != b)} of {a.size} differ"
+
+
+def assert_rounded_once(got, want):
+    """bf16 values that differ by one step, and hardly ever."""
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert a.dtype == b.dtype == jnp.bfloat16
+        step = np.abs(wide(a) - wide(b)) / np.maximum(np.abs(wide(b)), 1e-30)
+        assert step.max() <= 2**-7 and np.mean(step > 0) < 0.01
 
 
 def same_shardings(got, want):

@@ -16,7 +16,7 @@ PARAMS = mj.Params(FEATURES, P(), P(), P(None, "features"))
 
 
 @pytest.fixture(scope="module")
-def one_device():
+def unsharded():
     f = lambda x, p: site(x, p, w, SPEC)
     return jax.jit(f)(x, params), jax.jit(lambda x, p, g: jax.vjp(f, x, p)[1](g))(x, params, g)
 
@@ -34,7 +34,7 @@ def step(x, p, w, implementation):
 @pytest.mark.parametrize("check_vma", [True, False], ids=["vma", "no_vma"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(2, 4), (1, 8)])
-def test_features_sharded(shape, kind, check_vma, implementation, one_device):
+def test_features_sharded(shape, kind, check_vma, implementation, unsharded):
     mesh = jax.make_mesh(shape, ("tokens", "features"), axis_types=(KINDS[kind],) * 2)
     f = jax.shard_map(
         lambda x, p, w: step(x, p, w, implementation),
@@ -49,12 +49,12 @@ def test_features_sharded(shape, kind, check_vma, implementation, one_device):
         xs, gs = put(mesh, x, *STREAMS), put(mesh, g, *STREAMS)
         ps = jax.tree.map(lambda v, s: put(mesh, v, *s), params, PARAMS)
         got, text = run(f, xs, ps, ws)
-        assert_close(got, one_device[0], 1e-6)
+        assert_close(got, unsharded[0], 1e-6)
         rows = 8 // shape[0]
         assert collectives(text) == {"all-reduce": 1}
         assert sorted(shapes_of(text, "all-reduce")) == [(rows, 8), (rows, 8, SPEC.coefficients)]
         got, text = run(both, xs, ps, ws, gs)
-    assert_close(got, one_device[1], 1e-5)
+    assert_close(got, unsharded[1], 1e-5)
     summed = shapes_of(text, "all-reduce")
     assert collectives(text).keys() == {"all-reduce"}
     assert summed.count((SPEC.coefficients, 4, D // shape[1])) == 1  # d_phi, over the tokens
@@ -65,7 +65,7 @@ def test_features_sharded(shape, kind, check_vma, implementation, one_device):
         assert {(rows, 8, 4), (rows, 8, 4, 4)} <= set(summed)
 
 
-def test_partials_add_up_on_one_device(one_device):
+def test_partials_add_up_on_unsharded(unsharded):
     def f(x, p):
         parts = [
             mj.project_partial(
@@ -82,4 +82,4 @@ def test_partials_add_up_on_one_device(one_device):
         return mj.apply_post(x, y, h_post, h_res, SPEC)
 
     got = jax.jit(lambda x, p, g: jax.vjp(f, x, p)[1](g))(x, params, g)
-    assert_close(got, one_device[1], 1e-5)
+    assert_close(got, unsharded[1], 1e-5)

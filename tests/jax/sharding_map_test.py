@@ -12,6 +12,7 @@ from meshes import (
     KINDS,
     MESHES,
     SPEC,
+    assert_rounded_once,
     assert_same_bits,
     backward,
     collectives,
@@ -25,14 +26,9 @@ from meshes import (
     w,
     x,
 )
-from support import assert_close, gradients, loss, make, wide
+from support import assert_close, gradients, loss, make, site, wide
 
 MIXED = {"auto": ("auto",), "explicit": ("explicit",), "explicit_auto": ("explicit", "auto")}
-
-
-@pytest.fixture(scope="module")
-def one_device():
-    return jax.jit(forward)(x, params), jax.jit(backward)(x, params, g)
 
 
 @pytest.fixture(params=[True, False], ids=["vma", "no_vma"])
@@ -40,16 +36,15 @@ def check_vma(request):
     return request.param
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
-
-
-def one_map(mesh, lead, check_vma, **options):
+def one_map(mesh, lead, check_vma, implementation="kernel", **options):
     """The site in a shard_map."""
-    lead = P(*lead)
     return jax.shard_map(
-        forward, mesh=mesh, in_specs=(lead, P()), out_specs=lead, check_vma=check_vma, **options
+        lambda x, p: site(x, p, w, SPEC, implementation),
+        mesh=mesh,
+        in_specs=(P(*lead), P()),
+        out_specs=P(*lead),
+        check_vma=check_vma,
+        **options,
     )
 
 
@@ -70,8 +65,11 @@ def gradients_of(f):
     return lambda x, p, g: jax.vjp(f, x, p)[1](g)
 
 
-@pytest.mark.parametrize("maps", [one_map, two_maps])
-@pytest.mark.parametrize("name", MESHES)
+@pytest.mark.parametrize(
+    "maps, name",
+    [(one_map, name) for name in MESHES]
+    + [(two_maps, name) for name in ("8", "4x2_batch_and_sequence", "4x2_one_axis_idle")],
+)
 def test_one_sum_per_backward(maps, name, kind, check_vma, one_device):
     mesh, lead = mesh_of(name, kind)
     with jax.set_mesh(mesh):
@@ -101,27 +99,39 @@ def test_some_axes_manual(kinds, lead, check_vma, one_device):
         xs, ps, gs = put(mesh, x, *lead), put(mesh, params), put(mesh, g, *lead)
         got, text = run(f, xs, ps)
         assert_same_bits(got, one_device[0])
-        # Over an explicit b the JAX of Python 3.11 gathers at the map's border, whatever is in it.
-        border = kinds == "explicit"
-        assert border or collectives(text) == {}
+        if kinds == "explicit":
+            # JAX 0.10 gathers at the border of such a map, whatever is in it.
+            plain = one_map(mesh, ("a",), check_vma, "reference", axis_names={"a"})
+            assert collectives(text) == collectives(run(plain, xs, ps)[1])
+        else:
+            assert collectives(text) == {}
         got, text = run(gradients_of(f), xs, ps, gs)
     assert_same_bits(got[0], one_device[1][0])
     assert_close(got, one_device[1], 1e-6)
-    assert border or collectives(text).keys() == {"all-reduce"}
+    assert kinds == "explicit" or collectives(text).keys() == {"all-reduce"}
+
+
+_LEADS = [
+    ("a", ("b", "c")),
+    ("a", ("c", "b")),
+    (("a", "c"), "b"),
+    ("a", "c"),
+    (("a", "b"),),
+    ("a",),
+]
 
 
 @pytest.mark.parametrize(
-    "lead", [("a", ("b", "c")), ("a", ("c", "b")), (("a", "c"), "b"), ("a", "c"), (("a", "b"),), ("a",)]
+    "shape, lead",
+    [((2, 2, 2), lead) for lead in _LEADS]
+    + [((2, 4, 1), ("a", "b")), ((1, 4, 2), ("a", ("c", "b"))), ((4, 1, 1), ("a",))],
 )
-@pytest.mark.parametrize("shape", [(2, 2, 2), (2, 4, 1), (1, 4, 2), (4, 1, 1)])
 def test_two_axes_left_to_XLA(shape, lead, one_device):
     """Which of them a sharding means cannot be told from within: the sum must be right anyhow."""
     mesh = jax.make_mesh(shape, ("a", "b", "c"), axis_types=(KINDS["auto"],) * 3)
     with jax.set_mesh(mesh):
         f = one_map(mesh, ("a",), True, axis_names={"a"})
-        got = jax.jit(gradients_of(f))(
-            put(mesh, x, *lead), put(mesh, params), put(mesh, g, *lead)
-        )
+        got = jax.jit(gradients_of(f))(put(mesh, x, *lead), put(mesh, params), put(mesh, g, *lead))
     assert_same_bits(got[0], one_device[1][0])
     assert_close(got, one_device[1], 1e-6)
 
@@ -186,10 +196,7 @@ def bf16_case(check_vma):
 def test_bf16_gradients_are_summed_in_f32():
     """With check_vma=True: eight shares that bf16 could not add are rounded once."""
     got, want, _ = bf16_case(True)
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
-        assert a.dtype == jnp.bfloat16
-        step = np.abs(wide(a) - wide(b)) / np.maximum(np.abs(wide(b)), 1e-30)
-        assert step.max() <= 2**-7 and np.mean(step > 0) < 0.01
+    assert_rounded_once(got, want)
 
 
 def test_bf16_gradients_without_vma():

@@ -76,5 +76,5 @@ def test_no_process_is_left_behind(monkeypatch):
 
     monkeypatch.setattr(subprocess, "Popen", Recorded)
     with pytest.raises(TimeoutError, match="2 processes"):
-        outputs_of(1, 2, [1], seconds=3)
+        outputs_of(1, 2, [1], seconds=1)
     assert len(started) == 1 and started[0].returncode < 0

@@ -46,6 +46,11 @@ def groups(ctx: Any) -> np.ndarray:
     return front.reshape(math.prod(sizes[k] for k in manual), -1)
 
 
+def knows_devices(ctx: Any) -> bool:
+    """Whether the partitioner's callback can be set up."""
+    return getattr(ctx.module_context.axis_context, "device_assignment", ()) is not None
+
+
 def without_types(ctx: Any) -> Any:
     """The same lowering context, with types of shape and element alone: XLA's partitioner decides
     the rest."""
@@ -127,7 +132,11 @@ class Tiles:
         copies = self.grid.size // math.prod(counts)
         proto.iota_reshape_dims, proto.iota_transpose_perm = [], []
         proto.last_tile_dims, proto.replicate_on_last_tile_dim = [], copies > 1
-        proto.tile_assignment_dimensions = [*counts, *(1,) * (rank - lead), *(copies,) * (copies > 1)]
+        proto.tile_assignment_dimensions = [
+            *counts,
+            *(1,) * (rank - lead),
+            *(copies,) * (copies > 1),
+        ]
         proto.tile_assignment_devices = self.grid.reshape(-1).tolist()
         return type(self.sharding)(self._devices, proto)
 
@@ -176,6 +185,10 @@ def partitioned(
             if sums and len(devices) > 1 and math.prod(tiles.counts[:examples]) > 1:
                 # Which devices share an example is not known here.
                 tiles = tiles.whole(examples)
+            if tiles.grid.size not in (1, devices.shape[1]):
+                raise NotImplementedError(
+                    f"a sharding of {tiles.grid.size} devices, where XLA has {devices.shape[1]}"
+                )
             on = lambda a, value: tiles.on(len(value.shape), lead_of(a, value))
             results = jax.tree.leaves(results)
             local = [tiles.local(tuple(r.shape), lead_of(a, r)) for a, r in zip(outs, results)]

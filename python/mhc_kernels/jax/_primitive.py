@@ -343,6 +343,12 @@ def _lower_cpu(
             _explicit.flat(_explicit.entries_of(reference)[examples:lead]),
         )
         return mlir.lower_fun(divided, multiple_results=True)(ctx, *values)
+    if not _partition.knows_devices(ctx):
+        raise NotImplementedError(
+            f"{operation}: jax {jax.__version__} lowers it without naming the devices, which is "
+            "needed where mesh axes are Auto: use explicit axes (jax.sharding.explicit_axes) or a "
+            "shard_map"
+        )
     dtypes = [a.dtype for a in ctx.avals_out]
 
     def local(shapes: Any, *parts: Any) -> Any:
@@ -356,9 +362,7 @@ def _lower_cpu(
         return list(_per_example(call_target, arguments, examples)(*parts))
 
     shapes = [tuple(a.shape) for a in ctx.avals_out]
-    sharded = _partition.partitioned(
-        signature, inputs, outputs, shapes, examples, devices, local
-    )
+    sharded = _partition.partitioned(signature, inputs, outputs, shapes, examples, devices, local)
     return mlir.lower_fun(sharded, multiple_results=True)(_partition.without_types(ctx), *values)
 
 
@@ -376,7 +380,7 @@ def _needing_devices() -> set[Any]:
 
     The partitioner's callback needs them, and JAX otherwise leaves them open; it finds out by
     looking for the primitives of this set. No public name leads to it. Where a later JAX has no
-    such set, all works that needs no partitioner, and JAX itself refuses the rest.
+    such set, all works that needs no partitioner, and the rest is refused by name when lowered.
     """
     try:
         from jax._src.dispatch import prim_requires_devices_during_lowering

@@ -123,9 +123,7 @@ def site_state(
     gates = gate_type(x)
     h_post, h_res = h_post.astype(gates), h_res.astype(gates)
     if implementation == "kernel":
-        x, h_post, h_res = _true_state(spec)(
-            *lift("site_state", x=x, h_post=h_post, h_res=h_res)
-        )
+        x, h_post, h_res = _true_state(spec)(*lift("site_state", x=x, h_post=h_post, h_res=h_res))
     return State(x, h_post, h_res, spec, implementation)
 
 
