@@ -142,7 +142,7 @@ def test_two_axes_left_to_XLA(shape, lead, one_device):
     assert_close(got, one_device[1], 1e-6)
 
 
-@pytest.mark.parametrize("lead", [("a", "b"), ("a", None, "b"), (("a", "c"), "b")])
+@pytest.mark.parametrize("lead", [("a", "b", "c"), ("a", None, "b"), (("a", "c"), "b")])
 def test_gradients_per_example_with_axes_left_to_XLA(lead):
     """A shard_map over a of a vmap over examples; b and c divide examples or tokens."""
     x, p, _, g = make(SPEC, (8, 4, 4), 16, seed=2)
