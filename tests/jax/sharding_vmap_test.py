@@ -68,3 +68,11 @@ def test_vmap_with_an_operand_that_is_not_mapped(kind):
         got, text = run(f, put(mesh, x, *lead), *put(mesh, args[1:]))
     assert_same_bits(got, want)
     assert collectives(text) == {}
+
+
+def test_vmap_with_a_number_that_is_not_mapped():
+    """An operand without leading extents: the sum of squares of one token."""
+    q, one = jax.random.normal(jax.random.key(0), (3, SPEC.coefficients)), jnp.float32(5)
+    f = lambda q, s: mj.coefficients_from_partials(q, s, params, SPEC, embedding=16)
+    got = jax.jit(jax.vmap(f, (0, None)))(q, one)
+    assert_same_bits(got, jax.jit(f)(q, jnp.full(3, one)))

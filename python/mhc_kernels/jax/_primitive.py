@@ -207,7 +207,9 @@ def _batch(
     of one is wanted (it must stay per example), it becomes an axis of examples instead."""
     signature = SIGNATURES[operation]
     mapped = {n: d for n, d in zip(inputs, dims) if isinstance(d, int)}
-    front = {n: jax.numpy.moveaxis(v, mapped.get(n, 0), 0) for n, v in zip(inputs, values)}
+    front = {
+        n: jax.numpy.moveaxis(v, mapped[n], 0) if n in mapped else v for n, v in zip(inputs, values)
+    }
     size = next(front[n].shape[0] for n in mapped)
     per_example = (
         examples > 0
