@@ -115,16 +115,13 @@ def test_table_of_support():
     }
     assert rows["platforms"] == (", ".join(platforms), "all")
     # Shown by tests of these names.
-    tests = (ROOT / "tests/jax/sharding_test.py").read_text() + (
-        ROOT / "tests/jax/residuals_test.py"
-    ).read_text()
-    for name in (
-        "test_plain_jit",
-        "test_shard_map_around_the_loss",
-        "test_features_sharded",
-        "test_what_no_one_asks_for",
-    ):
-        assert f"def {name}" in tests
+    for file, name in {
+        "sharding_jit": "test_one_sum_per_backward",
+        "sharding_map": "test_one_sum_per_backward",
+        "sharding_features": "test_features_sharded",
+        "residuals": "test_what_no_one_asks_for",
+    }.items():
+        assert f"def {name}" in (ROOT / f"tests/jax/{file}_test.py").read_text()
     assert len(rows) == 8
 
 

@@ -40,7 +40,7 @@ def coefficients(
     _check.site("coefficients", x, params, spec, implementation)
     if implementation == "reference":
         return _reference.coefficients(x, params, spec)
-    x, values = canonical(x, params)
+    x, values = canonical(x, params, "coefficients")
     return _coefficients(spec)(x, *values)  # type: ignore[no-any-return]
 
 
@@ -57,7 +57,7 @@ def apply_pre(x: Array, h_pre: Array, spec: Spec, *, implementation: str = "kern
     h_pre = h_pre.astype(gate_type(x))
     if implementation == "reference":
         return _reference.apply_pre(x, h_pre, spec)
-    return _apply_pre(spec)(*lift(x, h_pre))  # type: ignore[no-any-return]
+    return _apply_pre(spec)(*lift("apply_pre", x=x, h_pre=h_pre))  # type: ignore[no-any-return]
 
 
 def apply_post(
@@ -85,10 +85,12 @@ def apply_post(
     _check.shape("apply_post", "h_post", h_post, {"n": n}, lead)
     _check.shape("apply_post", "h_res", h_res, {"n": n, "n_out": n}, lead)
     gates = gate_type(x)
-    values = (x, layer_output.astype(x.dtype), h_post.astype(gates), h_res.astype(gates))
+    layer_output = layer_output.astype(x.dtype)
+    h_post, h_res = h_post.astype(gates), h_res.astype(gates)
     if implementation == "reference":
-        return _reference.post(*values, spec)
-    return _apply_post(spec)(*lift(*values))  # type: ignore[no-any-return]
+        return _reference.post(x, layer_output, h_post, h_res, spec)
+    values = lift("apply_post", x=x, layer_output=layer_output, h_post=h_post, h_res=h_res)
+    return _apply_post(spec)(*values)  # type: ignore[no-any-return]
 
 
 @functools.lru_cache(maxsize=None)

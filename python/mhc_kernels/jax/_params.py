@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import PartitionSpec
 
+from mhc_kernels.jax._explicit import replicated
 from mhc_kernels.jax._primitive import lift, varying_axes
 from mhc_kernels.spec import Spec
 
@@ -90,7 +90,7 @@ def _identity_logits(spec: Spec) -> Array:
 
 
 def canonical(
-    x: Array, params: Params | HeadParams
+    x: Array, params: Params | HeadParams, operation: str = "pre"
 ) -> tuple[Array, tuple[Array, Array, Array, Array | None]]:
     """x and phi, alpha, bias, norm_weight as kernels take them, outside of the custom gradient.
 
@@ -108,16 +108,6 @@ def canonical(
     )
     given = (params.phi, params.alpha, params.bias, params.norm_weight)
     cast = lambda p: p if p.dtype in keep else p.astype(wide)
-    values = tuple(None if p is None else replicated(cast(p)) for p in given)
-    present = [v for v in values if v is not None]
-    x, *lifted = lift(x, *present)
-    rest = iter(lifted)
-    return x, tuple(None if v is None else next(rest) for v in values)  # type: ignore[return-value]
-
-
-def replicated(value: Array) -> Array:
-    """The value on every device, where its type says that it is sharded over explicit axes."""
-    spec = jax.typeof(value).sharding.spec
-    if all(axis is None for axis in spec):
-        return value
-    return jax.sharding.reshard(value, PartitionSpec(*(None,) * value.ndim))
+    phi, alpha, bias, norm_weight = (None if p is None else replicated(cast(p)) for p in given)
+    x, *values = lift(operation, x=x, phi=phi, alpha=alpha, bias=bias, norm_weight=norm_weight)
+    return x, tuple(values)  # type: ignore[return-value]

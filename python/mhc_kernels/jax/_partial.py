@@ -24,9 +24,10 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 
 from mhc_kernels.jax import _check, _reference
+from mhc_kernels.jax._explicit import replicated
 from mhc_kernels.jax._gradient import asked, given, narrow, values_of
 from mhc_kernels.jax._names import COEFFICIENTS
-from mhc_kernels.jax._params import Params, replicated
+from mhc_kernels.jax._params import Params
 from mhc_kernels.jax._primitive import call, lift, varying_axes
 from mhc_kernels.spec import Spec
 
@@ -81,10 +82,11 @@ def project_partial(
     if implementation == "reference":
         q, sum_squares = _reference.project(x, params.phi, params.norm_weight, spec)
         return q, SumSquares(sum_squares, embedding)
-    values = _in_kernel_types(x, (params.phi, params.norm_weight), varying_axes(x, params))
-    present = [v for v in values if v is not None]
-    x, *lifted = lift(x, *present)
-    q, sum_squares = _project(spec)(x, *lifted, *([None] if len(lifted) == 1 else []))
+    phi, norm_weight = _in_kernel_types(
+        x, (params.phi, params.norm_weight), varying_axes(x, params)
+    )
+    values = lift("project_partial", x=x, phi=phi, norm_weight=norm_weight)
+    q, sum_squares = _project(spec)(*values)
     return q, SumSquares(sum_squares, embedding)
 
 
@@ -127,7 +129,8 @@ def coefficients_from_partials(
     alpha, bias = _in_kernel_types(
         q, (params.alpha, params.bias), varying_axes(q, sum_squares, params)
     )
-    return _from_partials(spec, embedding)(*lift(q, sum_squares, alpha, bias))  # type: ignore[no-any-return]
+    values = lift(operation, q=q, sum_squares=sum_squares, alpha=alpha, bias=bias)
+    return _from_partials(spec, embedding)(*values)  # type: ignore[no-any-return]
 
 
 def _in_kernel_types(x: Array, values: Any, varying: frozenset[str]) -> list[Any]:

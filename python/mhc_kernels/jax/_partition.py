@@ -1,74 +1,54 @@
-"""Kernels on sharded arrays under plain jit, Auto or Explicit axes, without a shard_map by the
-user.
+"""Kernels on sharded arrays where the division is XLA's to decide: Auto mesh axes under plain jit,
+and those that a shard_map leaves to it.
 
-Explicit axes stand in the operands' types: the call is wrapped in the shard_map that they describe.
-Auto axes are
-XLA's to decide:
 To XLA a custom call is opaque: it would gather all operands. The rule given here says that every
 leading extent (tokens) may be sharded, over any axes, and that all else is replicated; each device
-then calls the kernel on its tokens, and the parameters' gradients are summed over the axes that the
-tokens are sharded over.
+then calls the kernel on its tokens, and the parameters' gradients are summed over the devices that
+the tokens are divided over.
+
+XLA asks with its own shardings: a grid of tiles, the devices in the order of the tiles. They are
+used as they are. Mesh axes cannot be read from them: a reshape divides over a part of an axis, and
+within a shard_map over some of the axes XLA counts the devices of one group, in an order of its
+own.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from typing import Any, Callable
 
 import jax
+import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh
 
 from mhc_kernels.jax._signatures import Argument, Signature
 
+# The one axis over which the sums inside of a partitioned call run: all devices.
+_DEVICES = "devices"
 
-def is_partitioned(ctx: Any) -> bool:
-    """Whether XLA's partitioner still has something to divide: several devices, and not all axes
-    manual."""
+
+def groups(ctx: Any) -> np.ndarray:
+    """The devices among which XLA divides, numbered as the program counts them: one row for each
+    place on the manual mesh axes, [1, devices] where there are none."""
     axis_context = ctx.module_context.axis_context
     devices = getattr(axis_context, "num_devices", None)
     if devices is not None:
-        return bool(devices > 1)
-    manual = getattr(axis_context, "manual_axes", None)
+        return np.arange(devices)[None]
     mesh = getattr(axis_context, "mesh", None)
-    return mesh is not None and mesh.size > 1 and set(manual or ()) != set(mesh.axis_names)
+    if mesh is None or mesh.empty:
+        return np.zeros((1, 1), int)
+    manual = [k for k, name in enumerate(mesh.axis_names) if name in axis_context.manual_axes]
+    sizes = tuple(mesh.shape[name] for name in mesh.axis_names)
+    front = np.moveaxis(np.arange(mesh.size).reshape(sizes), manual, range(len(manual)))
+    return front.reshape(math.prod(sizes[k] for k in manual), -1)
 
 
-def explicit_axes(ctx: Any) -> frozenset[str]:
-    """The mesh axes that the operands' types speak of."""
-    mesh = ctx.avals_in[0].sharding.mesh
-    kinds = zip(mesh.axis_names, getattr(mesh, "axis_types", ()))
-    return frozenset(name for name, kind in kinds if kind == jax.sharding.AxisType.Explicit)
-
-
-def by_types(
-    ctx: Any, axes: frozenset[str], bind: Callable[..., Any], summed: list[bool]
-) -> Callable[..., Any]:
-    """bind in a shard_map over explicit axes, divided as the types say. summed: which results are
-    sums over tokens."""
-    lead = next(
-        (a.sharding.spec for a in ctx.avals_in if any(e is not None for e in a.sharding.spec)), ()
-    )
-    over = _flat(lead)
-
-    def on_each_device(*values: Any) -> Any:
-        results = list(bind(*values))
-        where = [k for k, s in enumerate(summed) if s]
-        if over and where:
-            for k, total in zip(where, jax.lax.psum(tuple(results[k] for k in where), over)):
-                results[k] = total
-        return tuple(results)
-
-    specs = lambda avals: tuple(PartitionSpec(*a.sharding.spec) for a in avals)
-    return jax.shard_map(
-        on_each_device,
-        mesh=ctx.avals_in[0].sharding.mesh,
-        in_specs=specs(ctx.avals_in),
-        out_specs=specs(ctx.avals_out),
-        axis_names=axes,
-        check_vma=False,
-    )
+def knows_devices(ctx: Any) -> bool:
+    """Whether the partitioner's callback can be set up."""
+    return getattr(ctx.module_context.axis_context, "device_assignment", ()) is not None
 
 
 def without_types(ctx: Any) -> Any:
@@ -80,22 +60,20 @@ def without_types(ctx: Any) -> Any:
 
 def ffi_call(
     target: str,
-    avals_out: Any,
+    dtypes: list[Any],
     aliases: dict[int, int],
     attributes: dict[str, Any],
     shapes: Any,
     *values: Any,
 ) -> list[Any]:
     """The custom call on one device's part; shapes are those of its results."""
-    results = [jax.ShapeDtypeStruct(shape, aval.dtype) for shape, aval in zip(shapes, avals_out)]
+    results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(shapes, dtypes)]
     return list(
         jax.ffi.ffi_call(target, results, input_output_aliases=aliases)(*values, **attributes)
     )
 
 
-def _rule(
-    inputs: list[Argument], outputs: list[Argument], ranks: list[int]
-) -> tuple[str, tuple[str, ...]]:
+def _rule(arguments: list[Argument], inputs: int, ranks: list[int]) -> tuple[str, tuple[str, ...]]:
     """Factors l0, l1, ... for the leading extents, shared by all; one of its own for every other
     extent."""
     names = (f"r{k}" for k in itertools.count())
@@ -107,25 +85,74 @@ def _rule(
         replicated.extend(own)
         return " ".join([f"l{k}" for k in range(lead)] + own)
 
-    words = [one(a, r) for a, r in zip(inputs + outputs, ranks)]
-    split = len(inputs)
-    return f"{', '.join(words[:split])} -> {', '.join(words[split:])}", tuple(replicated)
+    words = [one(a, r) for a, r in zip(arguments, ranks)]
+    return f"{', '.join(words[:inputs])} -> {', '.join(words[inputs:])}", tuple(replicated)
 
 
-def _flat(entries: Any) -> tuple[str, ...]:
-    """The mesh axes in a partition spec."""
-    axes: list[str] = []
-    for entry in entries:
-        if entry is not None:
-            axes.extend(entry if isinstance(entry, tuple) else (entry,))
-    return tuple(axes)
+@dataclasses.dataclass(frozen=True)
+class Tiles:
+    """How the leading extents are divided. grid: [tiles of each extent, copies] of devices, as the
+    sharding counts them; it has one device more copies of everything where nothing is divided."""
 
+    grid: np.ndarray
+    sharding: Any  # whose kind is used for others
 
-def _even(spec: tuple[Any, ...], extents: tuple[int, ...], mesh: Any) -> tuple[Any, ...]:
-    """The spec of the leading extents; those that their axes do not divide stay whole."""
-    entries = (spec + (None,) * len(extents))[: len(extents)]
-    parts = lambda entry: math.prod(mesh.shape[a] for a in _flat((entry,)))
-    return tuple(e if extent % parts(e) == 0 else None for e, extent in zip(entries, extents))
+    counts = property(lambda self: self.grid.shape[:-1])
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], sharding: Any, lead: int) -> Tiles:
+        hlo = sharding._to_xla_hlo_sharding(len(shape))
+        if not hlo.is_tiled():
+            return cls(np.zeros((1,) * (lead + 1), int), sharding)
+        tiles = hlo.tile_assignment_dimensions()
+        grid = np.array(hlo.tile_assignment_devices()).reshape(*tiles[:lead], -1)
+        # An extent that its devices do not divide stays whole: they have copies of it.
+        for k in range(lead):
+            if shape[k] % grid.shape[k]:
+                grid = np.expand_dims(np.moveaxis(grid, k, -1), k)
+                grid = grid.reshape(*grid.shape[:lead], -1)
+        return cls(grid, sharding)
+
+    def whole(self, first: int) -> Tiles:
+        """The same with the extents from the first on undivided."""
+        counts = self.counts[:first] + (1,) * (len(self.counts) - first)
+        return dataclasses.replace(self, grid=self.grid.reshape(*counts, -1))
+
+    def local(self, shape: tuple[int, ...], lead: int) -> tuple[int, ...]:
+        return tuple(e // c for e, c in zip(shape[:lead], self.counts)) + tuple(shape[lead:])
+
+    def on(self, rank: int, lead: int) -> Any:
+        """The sharding of a value of which the first `lead` extents are these and all else is
+        whole."""
+        hlo = self.sharding._to_xla_hlo_sharding(rank)
+        counts = self.counts[:lead]
+        if math.prod(counts) == 1:
+            return type(self.sharding)(self._devices, type(hlo).replicate())
+        proto = hlo.to_proto()
+        copies = self.grid.size // math.prod(counts)
+        proto.iota_reshape_dims, proto.iota_transpose_perm = [], []
+        proto.last_tile_dims, proto.replicate_on_last_tile_dim = [], copies > 1
+        proto.tile_assignment_dimensions = [
+            *counts,
+            *(1,) * (rank - lead),
+            *(copies,) * (copies > 1),
+        ]
+        proto.tile_assignment_devices = self.grid.reshape(-1).tolist()
+        return type(self.sharding)(self._devices, proto)
+
+    @property
+    def _devices(self) -> tuple[Any, ...]:
+        return tuple(self.sharding.device_set)
+
+    def reducers(self, first: int, devices: np.ndarray) -> tuple[list[list[int]], float]:
+        """The groups of devices over which the extents from the first on are added up, and the
+        factor that undoes the copies which a group then counts too."""
+        kept = math.prod(self.counts[:first])
+        if len(devices) == 1:
+            order = np.moveaxis(self.grid.reshape(kept, -1, self.grid.shape[-1]), 1, 2)
+            return order.reshape(-1, order.shape[-1]).tolist(), 1.0
+        assert kept == 1
+        return devices.tolist(), 1.0 / self.grid.shape[-1]
 
 
 def partitioned(
@@ -133,48 +160,69 @@ def partitioned(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     shapes: list[tuple[int, ...]],
+    examples: int,
+    devices: np.ndarray,
     call: Callable[..., list[Any]],
 ) -> Callable[..., Any]:
     """call(shapes of results, *values) as a function of global arrays that XLA may divide by
-    tokens."""
+    leading extents. examples: how many of them parameters or their gradients have too, so that
+    nothing is summed over these. devices: see groups."""
     ins, outs = [signature.input(n) for n in inputs], [signature.output(n) for n in outputs]
     reference = next(k for k, a in enumerate(ins) if a.tokens)
-    trailing = len(ins[reference].trailing)
+    sums = [k for k, a in enumerate(outs) if not a.tokens]
 
     def lower(*values: Any) -> Any:
         @custom_partitioning
         def whole(*values: Any) -> Any:
             return tuple(call(shapes, *values))
 
+        lead_of = lambda argument, value: len(value.shape) - len(argument.trailing)
+
         def partition(mesh: Any, arguments: Any, results: Any) -> Any:
-            shape = tuple(arguments[reference].shape)
-            lead = _even(
-                tuple(arguments[reference].sharding.spec), shape[: len(shape) - trailing], mesh
-            )
-            axes = _flat(lead)
-
-            def on(argument: Argument) -> NamedSharding:
-                tail = (None,) * len(argument.trailing)
-                return NamedSharding(mesh, PartitionSpec(*(lead if argument.tokens else ()), *tail))
-
-            local = [
-                on(a).shard_shape(tuple(r.shape)) for a, r in zip(outs, jax.tree.leaves(results))
-            ]
+            del mesh
+            one = arguments[reference]
+            tiles = Tiles.of(tuple(one.shape), one.sharding, lead_of(ins[reference], one))
+            if sums and len(devices) > 1 and math.prod(tiles.counts[:examples]) > 1:
+                # Which devices share an example is not known here.
+                tiles = tiles.whole(examples)
+            if tiles.grid.size not in (1, devices.shape[1]):
+                raise NotImplementedError(
+                    f"a sharding of {tiles.grid.size} devices, where XLA has {devices.shape[1]}"
+                )
+            on = lambda a, value: tiles.on(len(value.shape), lead_of(a, value))
+            results = jax.tree.leaves(results)
+            local = [tiles.local(tuple(r.shape), lead_of(a, r)) for a, r in zip(outs, results)]
+            add = math.prod(tiles.counts[examples:]) > 1
 
             def on_each_device(*parts: Any) -> Any:
-                found = call(local, *parts)
-                sums = [k for k, a in enumerate(outs) if not a.tokens]
-                if axes and sums:
-                    for k, total in zip(sums, jax.lax.psum(tuple(found[k] for k in sums), axes)):
-                        found[k] = total
+                # XLA asks under whatever mesh its caller has set, of which nothing holds here.
+                with jax.sharding.use_abstract_mesh(AbstractMesh((), ())):
+                    found = call(local, *parts)
+                    if add and sums:
+                        among, factor = tiles.reducers(examples, devices)
+                        shares = tuple(found[k] for k in sums)
+                        if factor != 1.0:
+                            shares = tuple(s * factor for s in shares)
+                        totals = jax.lax.psum(shares, _DEVICES, axis_index_groups=among)
+                        for k, total in zip(sums, totals):
+                            found[k] = total
                 return tuple(found)
 
-            return mesh, on_each_device, tuple(on(a) for a in outs), tuple(on(a) for a in ins)
+            every = AbstractMesh((devices.size,), (_DEVICES,))
+            return (
+                every,
+                on_each_device,
+                tuple(map(on, outs, results)),
+                tuple(map(on, ins, arguments)),
+            )
 
         ranks = [len(v.shape) for v in values] + [len(s) for s in shapes]
-        rule, replicated = _rule(ins, outs, ranks)
+        rule, replicated = _rule(ins + outs, len(ins), ranks)
         whole.def_partition(
-            partition=partition, sharding_rule=rule, need_replication_factors=replicated
+            partition=partition,
+            sharding_rule=rule,
+            need_replication_factors=replicated,
+            decode_shardings=False,
         )
         return whole(*values)
 

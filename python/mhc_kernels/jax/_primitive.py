@@ -3,24 +3,28 @@ is what jaxprs and
 profilers show.
 
 Parameters of a primitive: the operation, the names of the operands and results that this call has
-(an absent operand means zero or none, an absent result is not computed), the spec, and sizes that
-no operand shows. Abstract evaluation gives every result the leading extents, the explicit sharding
-and the varying axes of the operands; the parameters' gradients are f32 (f64 beside f64).
+(an absent operand means zero or none, an absent result is not computed), the spec, sizes that no
+operand shows, and the number of examples' axes. Abstract evaluation gives every result the leading
+extents, the explicit sharding and the varying axes of the operands; the parameters' gradients are
+f32 (f64 beside f64).
+
+Examples' axes are those of a vmap under which parameters or their gradients differ per example.
+They stand in front of all leading extents, in front of the parameters' gradients, and in front of
+the parameters that have them; the kernel runs once per example.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Callable
 
 import jax
 import numpy as np
-from jax._src import dispatch
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
-from mhc_kernels.jax import _partition, _targets
+from mhc_kernels.jax import _explicit, _partition, _targets
 from mhc_kernels.jax._signatures import IN_PLACE, SIGNATURES, Argument, sizes_of
 from mhc_kernels.spec import Spec
 
@@ -50,7 +54,7 @@ def call(
     wanted = tuple(a.name for a in signature.outputs if a.name in outputs)
     if not wanted:
         return {}
-    values = lift(*[operands[name] for name in inputs])
+    values = lift(operation, **{name: operands[name] for name in inputs})
     results = bind(
         *values,
         operation=operation,
@@ -63,8 +67,8 @@ def call(
     return dict(zip(wanted, results))
 
 
-def bind(*values: Array, operation: str, **params: Any) -> Any:
-    return PRIMITIVES[operation].bind(*values, operation=operation, **params)
+def bind(*values: Array, operation: str, examples: int = 0, **params: Any) -> Any:
+    return PRIMITIVES[operation].bind(*values, operation=operation, examples=examples, **params)
 
 
 def varying_axes(*values: Array) -> frozenset[str]:
@@ -75,26 +79,25 @@ def varying_axes(*values: Array) -> frozenset[str]:
     return frozenset(axes)
 
 
-def lift(*values: Array) -> tuple[Array, ...]:
-    """The values, each varying over the axes over which any of them does.
+def lift(operation: str, **operands: Array | None) -> tuple[Any, ...]:
+    """The operands, in the order given, with their tokens divided alike over explicit mesh axes,
+    each varying over the manual axes over which any of them does. Those that are None stay.
 
-    What a custom gradient returns for a replicated parameter is one device's share. The transpose
-    of this lift, which stands outside the custom gradient, adds the shares up, once. Values that
-    lack the same axes are lifted together, so that their gradients are summed by one operation.
+    What a custom gradient returns for a replicated operand is one device's share. The transpose of
+    this lift, which stands outside the custom gradient, adds the shares up, once. Values that lack
+    the same axes are lifted together, so that their gradients are summed by one operation.
     """
-    axes = varying_axes(*values)
-    if not axes:
-        return values
-    lacking = [axes - varying_axes(v) for v in values]
-    result = list(values)
-    for missing in set(lacking) - {frozenset()}:
-        where = [k for k, lack in enumerate(lacking) if lack == missing]
+    values = {name: value for name, value in operands.items() if value is not None}
+    values = _explicit.aligned(operation, values)
+    axes = varying_axes(*values.values())
+    lacking = {name: axes - varying_axes(value) for name, value in values.items()}
+    for missing in set(lacking.values()) - {frozenset()}:
+        names = [name for name, lack in lacking.items() if lack == missing]
         lifted = jax.lax.pcast(
-            tuple(values[k] for k in where), tuple(sorted(missing)), to="varying"
+            tuple(values[name] for name in names), tuple(sorted(missing)), to="varying"
         )
-        for k, value in zip(where, lifted):
-            result[k] = value
-    return tuple(result)
+        values.update(zip(names, lifted))
+    return tuple(values.get(name) for name in operands)
 
 
 # ---- Abstract evaluation
@@ -137,34 +140,33 @@ def _abstract(
     spec: Spec | None,
     in_place: bool,
     extra: tuple[tuple[str, int], ...],
+    examples: int,
 ) -> list[Any]:
     del in_place
     signature = SIGNATURES[operation]
     reference, lead, sizes = _geometry(operation, inputs, avals, spec, dict(extra))
     activation = reference.dtype
-    sharding = reference.sharding
-    lead_spec = tuple(sharding.spec)[: len(lead)] + (None,) * (
-        len(lead) - len(tuple(sharding.spec))
-    )
+    mesh, divided = _explicit.mesh_of(*avals), _explicit.entries_of(reference)
     results = []
     for name in outputs:
         argument = signature.output(name)
-        shape = argument.shape(lead, sizes)
-        head = lead_spec if argument.tokens else ()
-        spec_of = PartitionSpec(*head, *(None,) * (len(shape) - len(head)))
+        own = len(lead) if argument.tokens else examples
+        shape = lead[:own] + argument.shape((), sizes)
+        spec_of = PartitionSpec(*divided[:own], *(None,) * (len(shape) - own))
         results.append(
             reference.update(
                 shape=shape,
                 dtype=result_dtype(argument, activation),
                 weak_type=False,
-                sharding=NamedSharding(sharding.mesh, spec_of),
+                sharding=NamedSharding(mesh, spec_of),
             )
         )
     return results
 
 
 @functools.partial(
-    jax.jit, static_argnames=("operation", "inputs", "outputs", "spec", "in_place", "extra")
+    jax.jit,
+    static_argnames=("operation", "inputs", "outputs", "spec", "in_place", "extra", "examples"),
 )
 def _compiled(*values: Array, **params: Any) -> Any:
     return bind(*values, **params)
@@ -198,36 +200,70 @@ def _batch(
     operation: str,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
+    examples: int,
     **params: Any,
 ) -> Any:
     """A mapped axis becomes one more axis of tokens. Where a parameter is mapped, or the gradient
-    of one is wanted (it must stay per example), the kernel runs once per example instead."""
+    of one is wanted (it must stay per example), it becomes an axis of examples instead."""
     signature = SIGNATURES[operation]
-    run = functools.partial(bind, operation=operation, inputs=inputs, outputs=outputs, **params)
-    mapped = [d if isinstance(d, int) else None for d in dims]
-    size = next(v.shape[d] for v, d in zip(values, mapped) if d is not None)
-    front = [v if d is None else jax.numpy.moveaxis(v, d, 0) for v, d in zip(values, mapped)]
-    per_example = any(
-        d is not None and not signature.input(n).tokens for n, d in zip(inputs, mapped)
+    mapped = {n: d for n, d in zip(inputs, dims) if isinstance(d, int)}
+    front = {
+        n: jax.numpy.moveaxis(v, mapped[n], 0) if n in mapped else v for n, v in zip(inputs, values)
+    }
+    size = next(front[n].shape[0] for n in mapped)
+    per_example = (
+        examples > 0
+        or any(not signature.input(n).tokens for n in mapped)
+        or any(not signature.output(n).tokens for n in outputs)
     )
-    per_example |= any(not signature.output(n).tokens for n in outputs)
-    if not per_example:
-        spread = [
-            v
-            if d is not None or not signature.input(n).tokens
-            else jax.numpy.broadcast_to(v, (size, *v.shape))
-            for n, v, d in zip(inputs, front, mapped)
-        ]
-        results = run(*spread)
-    else:
-        moving = [v for v, d in zip(front, mapped) if d is not None]
+    # The examples that the call has already; a parameter has all of them or none.
+    inner: tuple[int, ...] = ()
+    if examples:
+        n = next(n for n in inputs if signature.input(n).tokens)
+        inner = tuple(front[n].shape[n in mapped :][:examples])
+    spread = {}
+    for n, v in front.items():
+        argument = signature.input(n)
+        own = v.ndim - len(argument.trailing) - (n in mapped)
+        if argument.tokens or own:
+            shape = v.shape[n in mapped :]
+        elif n in mapped:
+            v = v.reshape(size, *(1,) * len(inner), *v.shape[1:])
+            shape = (*inner, *v.shape[1 + len(inner) :])
+        else:
+            spread[n] = v
+            continue
+        spread[n] = jax.numpy.broadcast_to(v, (size, *shape))
+    results = bind(
+        *_explicit.aligned(operation, spread).values(),
+        operation=operation,
+        inputs=inputs,
+        outputs=outputs,
+        examples=examples + 1 if per_example else 0,
+        **params,
+    )
+    return results, [0] * len(results)
+
+
+def _per_example(
+    run: Callable[..., Any], arguments: list[Argument], examples: int
+) -> Callable[..., Any]:
+    """run on each example in turn; arguments are those of its operands."""
+    if not examples:
+        return run
+
+    def loop(*values: Any) -> Any:
+        ranks = [examples - 1 + len(a.trailing) for a in arguments]
+        moving = [a.tokens or v.ndim > r for a, v, r in zip(arguments, values, ranks)]
+        inner = _per_example(run, arguments, examples - 1)
 
         def one(slices: Any) -> Any:
             rest = iter(slices)
-            return run(*[v if d is None else next(rest) for v, d in zip(front, mapped)])
+            return tuple(inner(*[next(rest) if m else v for v, m in zip(values, moving)]))
 
-        results = jax.lax.map(one, moving)
-    return results, [0] * len(results)
+        return jax.lax.map(one, [v for v, m in zip(values, moving) if m])
+
+    return loop
 
 
 # ---- Lowering
@@ -275,38 +311,60 @@ def _lower_cpu(
     spec: Spec | None,
     in_place: bool,
     extra: tuple[tuple[str, int], ...],
+    examples: int,
 ) -> Any:
+    signature = SIGNATURES[operation]
+    arguments = [signature.input(name) for name in inputs]
     target = _targets.name_of(operation)
     attributes = _attributes(operation, inputs, outputs, spec, extra)
     aliases = _aliases(operation, inputs, outputs, in_place)
-    lead = next(
-        len(v.shape) - len(a.trailing)
-        for v, a in zip(ctx.avals_in, map(SIGNATURES[operation].input, inputs))
-        if a.tokens
+    run = functools.partial(
+        bind,
+        operation=operation,
+        inputs=inputs,
+        outputs=outputs,
+        spec=spec,
+        in_place=in_place,
+        extra=extra,
     )
-    if lead == 0 or not _partition.is_partitioned(ctx):
+    devices = _partition.groups(ctx)
+    reference, argument = next(p for p in zip(ctx.avals_in, arguments) if p[1].tokens)
+    lead = len(reference.shape) - len(argument.trailing)
+    if lead == 0 or devices.shape[1] == 1:
+        if examples:
+            looped = _per_example(run, arguments, examples)
+            return mlir.lower_fun(looped, multiple_results=True)(ctx, *values)
         rule = jax.ffi.ffi_lowering(target, operand_output_aliases=aliases)
         return rule(ctx, *values, **attributes)
-    explicit = _partition.explicit_axes(ctx)
-    if explicit:
-        run = functools.partial(
-            bind,
-            operation=operation,
-            inputs=inputs,
-            outputs=outputs,
-            spec=spec,
-            in_place=in_place,
-            extra=extra,
+    if _explicit.axes_of(_explicit.mesh_of(*ctx.avals_in)):
+        divided = _explicit.by_types(
+            ctx.avals_in,
+            ctx.avals_out,
+            functools.partial(run, examples=examples),
+            tuple(k for k, name in enumerate(outputs) if not signature.output(name).tokens),
+            _explicit.flat(_explicit.entries_of(reference)[examples:lead]),
         )
-        summed = [not SIGNATURES[operation].output(name).tokens for name in outputs]
-        return mlir.lower_fun(
-            _partition.by_types(ctx, explicit, run, summed), multiple_results=True
-        )(ctx, *values)
-    call_target = functools.partial(
-        _partition.ffi_call, target, tuple(ctx.avals_out), aliases, attributes
-    )
+        return mlir.lower_fun(divided, multiple_results=True)(ctx, *values)
+    if not _partition.knows_devices(ctx):
+        raise NotImplementedError(
+            f"{operation}: jax {jax.__version__} lowers it without naming the devices, which is "
+            "needed where mesh axes are Auto: use explicit axes (jax.sharding.explicit_axes) or a "
+            "shard_map"
+        )
+    dtypes = [a.dtype for a in ctx.avals_out]
+
+    def local(shapes: Any, *parts: Any) -> Any:
+        own = [
+            shape[len(shape) - len(a.trailing) - (lead - examples if a.tokens else 0) :]
+            for shape, a in zip(shapes, map(signature.output, outputs))
+        ]
+        call_target = functools.partial(
+            _partition.ffi_call, target, dtypes, aliases, attributes, own
+        )
+        return list(_per_example(call_target, arguments, examples)(*parts))
+
     shapes = [tuple(a.shape) for a in ctx.avals_out]
-    sharded = _partition.partitioned(SIGNATURES[operation], inputs, outputs, shapes, call_target)
+    sharded = _partition.partitioned(signature, inputs, outputs, shapes, examples, devices, local)
     return mlir.lower_fun(sharded, multiple_results=True)(_partition.without_types(ctx), *values)
 
 
@@ -319,15 +377,27 @@ def _lower_elsewhere(ctx: Any, *values: Any, operation: str, **params: Any) -> A
     )
 
 
+def _needing_devices() -> set[Any]:
+    """JAX's set of primitives that must know the devices when they are lowered.
+
+    The partitioner's callback needs them, and JAX otherwise leaves them open; it finds out by
+    looking for the primitives of this set. No public name leads to it. Where a later JAX has no
+    such set, all works that needs no partitioner, and the rest is refused by name when lowered.
+    """
+    try:
+        from jax._src.dispatch import prim_requires_devices_during_lowering
+    except ImportError:
+        return set()
+    return prim_requires_devices_during_lowering  # type: ignore[no-any-return]
+
+
 def _register(primitive: Primitive) -> None:
     primitive.multiple_results = True
     primitive.def_abstract_eval(_abstract)
     primitive.def_impl(_eager)
     ad.primitive_jvps[primitive] = _no_jvp
     batching.primitive_batchers[primitive] = _batch
-    # The partitioner's callback needs to know the devices, which JAX otherwise leaves open while it
-    # lowers. It finds out by looking for the primitives of this set; no public name leads to it.
-    dispatch.prim_requires_devices_during_lowering.add(primitive)
+    _needing_devices().add(primitive)
     mlir.register_lowering(primitive, _lower_elsewhere)
     mlir.register_lowering(primitive, _lower_cpu, platform="cpu")
 

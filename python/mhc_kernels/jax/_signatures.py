@@ -112,6 +112,9 @@ def _parse(text: str) -> tuple[Argument, ...]:
 
 SIGNATURES = {name: Signature(_parse(ins), _parse(outs)) for name, (ins, outs) in _TABLE.items()}
 
+# By name, which means the same in every operation.
+ARGUMENTS = {a.name: a for s in SIGNATURES.values() for a in (*s.inputs, *s.outputs)}
+
 
 def sizes_of(operation: str, spec: Spec | None, streams: int, embedding: int) -> dict[str, int]:
     """n, D, m and the number of alphas."""

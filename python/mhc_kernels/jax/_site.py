@@ -99,8 +99,8 @@ def post(layer_output: Array, state: State) -> Array:
     layer_output = layer_output.astype(x.dtype)
     if state._implementation == "reference":
         return _reference.post(x, layer_output, state._h_post, state._h_res, state._spec)
-    layer_output, x, h_post, h_res = lift(layer_output, x, state._h_post, state._h_res)
-    return _post(state._spec)(layer_output, x, h_post, h_res)
+    values = lift("post", layer_output=layer_output, x=x, h_post=state._h_post, h_res=state._h_res)
+    return _post(state._spec)(*values)  # type: ignore[no-any-return]
 
 
 def site_state(
@@ -121,7 +121,7 @@ def site_state(
     gates = gate_type(x)
     h_post, h_res = h_post.astype(gates), h_res.astype(gates)
     if implementation == "kernel":
-        x, h_post, h_res = _true_state(spec)(*lift(x, h_post, h_res))
+        x, h_post, h_res = _true_state(spec)(*lift("site_state", x=x, h_post=h_post, h_res=h_res))
     return State(x, h_post, h_res, spec, implementation)
 
 

@@ -14,7 +14,7 @@ from mhc_kernels.jax import _check, _reference
 from mhc_kernels.jax._gradient import PARAM_GRADIENTS, asked, given, narrow, values_of
 from mhc_kernels.jax._names import COEFFICIENTS
 from mhc_kernels.jax._params import HeadParams, canonical
-from mhc_kernels.jax._primitive import call
+from mhc_kernels.jax._primitive import call, lift
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -36,7 +36,7 @@ def head(x: Array, params: HeadParams, spec: Spec, *, implementation: str = "ker
     _check.params("head", params, spec.streams, spec.streams, 1, x.shape[-1])
     if implementation == "reference":
         return _reference.head(x, params, spec)
-    x, values = canonical(x, params)
+    x, values = canonical(x, params, "head")
     return _head(spec)(x, *values)  # type: ignore[no-any-return]
 
 
@@ -57,7 +57,7 @@ def expand(h: Array, streams: int, *, implementation: str = "kernel") -> Array:
         raise _check.fail("expand", "streams", "1 to 16", repr(streams))
     if implementation == "reference":
         return jnp.broadcast_to(h[..., None, :], (*h.shape[:-1], streams, h.shape[-1]))
-    return _expand(streams)(h)  # type: ignore[no-any-return]
+    return _expand(streams)(*lift("expand", h=h))  # type: ignore[no-any-return]
 
 
 def reduce(x: Array, mode: str = "sum", *, implementation: str = "kernel") -> Array:
@@ -72,7 +72,7 @@ def reduce(x: Array, mode: str = "sum", *, implementation: str = "kernel") -> Ar
     if implementation == "reference":
         total = jnp.sum(x, axis=-2, dtype=_reference.wide(x))
         return (total if mode == "sum" else total / x.shape[-2]).astype(x.dtype)
-    return _reduce(_MODES[mode], x.shape[-2])(x)  # type: ignore[no-any-return]
+    return _reduce(_MODES[mode], x.shape[-2])(*lift("reduce", x=x))  # type: ignore[no-any-return]
 
 
 @functools.lru_cache(maxsize=None)
