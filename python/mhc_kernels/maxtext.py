@@ -25,6 +25,7 @@ import numpy as np
 
 from mhc_kernels._maxtext_cost import CostEstimate, MhcDims
 from mhc_kernels.jax import Params, apply_post, apply_pre, coefficients
+from mhc_kernels.jax._export import register as register_for_export
 from mhc_kernels.jax._params import canonical
 from mhc_kernels.jax._site import pre_with_gradient
 from mhc_kernels.spec import Spec
@@ -171,6 +172,11 @@ class MhcContext:
     h_post: Array
     residual: Array
     implementation: str
+
+
+for _kind in (MhcWeights, MhcCoeffParams, MhcCoeffOutputs, MhcCoeffGradients):
+    register_for_export(_kind)
+register_for_export(MhcContext, ("implementation",))
 
 
 def hbm_specs(*args: Any) -> Any:

@@ -7,11 +7,12 @@ import types
 
 import jax
 import jax.numpy as jnp
+import mhc_kernels.jax as mj
 import mhc_kernels.maxtext as seam
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
-from support import Golden, assert_close, relative
+from support import Golden, assert_close, assert_equal, relative
 
 IMPLEMENTATIONS = ("mosaic_tpu", "xla")
 
@@ -234,3 +235,15 @@ def test_maxtexts_own_layer(devices, monkeypatch):
     monkeypatch.setattr(import_layer(), "mhc_kernel", seam)
     native, fast = (run_layer(make_layer(kernel, devices), devices) for kernel in (False, True))
     assert_close(fast, native, 1e-4)
+
+
+def test_export_takes_the_seams_pytrees():
+    x, weights, _, _ = make()
+    made = jax.export.export(jax.jit(seam.pre), disabled_checks=mj.export_checks())(x, weights)
+    u, context = jax.export.deserialize(made.serialize(vjp_order=1)).call(x, weights)
+    want = jax.jit(seam.pre)(x, weights)
+    assert jax.tree.structure((u, context)) == jax.tree.structure(want)
+    assert_equal((u, context), want)
+    post = jax.export.export(jax.jit(seam.post), disabled_checks=mj.export_checks())(u, context)
+    again = jax.export.deserialize(post.serialize()).call(u, context)
+    assert_equal(again, jax.jit(seam.post)(u, context))

@@ -126,17 +126,61 @@ def test_the_gradient_overwrites_g_where_it_may():
     assert_close(jax.jit(jax.grad(f))(x), jax.jit(jax.grad(reference))(x), 3e-2)
 
 
-def test_export_round_trip():
+def exported(f, *args, vjp_order=0):
+    """f after a round trip through bytes."""
+    made = jax.export.export(jax.jit(f), disabled_checks=mj.export_checks())(*args)
+    return jax.export.deserialize(made.serialize(vjp_order=vjp_order))
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_export_round_trip(implementation):
+    """Params as an argument and as a result, with and without norm_weight."""
     x, params, w, g = make(SPEC, (6,), 12, seed=9)
-    f = jax.jit(lambda x, p: jax.grad(loss, (0, 1))(x, p, w, g, SPEC))
-    exported = jax.export.export(f, disabled_checks=mj.export_checks())(x, params)
-    assert "mhc_kernels.pre_backward.v1" in exported.mlir_module()
-    leaves = lambda x, *p: jax.tree.leaves(f(x, jax.tree.unflatten(jax.tree.structure(params), p)))
-    flat = jax.export.export(jax.jit(leaves), disabled_checks=mj.export_checks())(
-        x, *jax.tree.leaves(params)
-    )
-    again = jax.export.deserialize(flat.serialize())
-    assert_equal(again.call(x, *jax.tree.leaves(params)), jax.tree.leaves(f(x, params)))
+    f = jax.jit(lambda x, p: jax.grad(loss, (0, 1))(x, p, w, g, SPEC, implementation))
+    for p in (params, mj.Params(params.phi, params.alpha, params.bias)):
+        again = exported(f, x, p)
+        assert ("mhc_kernels.pre_backward.v1" in again.mlir_module()) == (
+            implementation == "kernel"
+        )
+        assert_equal(again.call(x, p), f(x, p))
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("manifold", [mhc.Sinkhorn(7, 1e-3), "permutation"])
+def test_export_of_the_state(manifold, implementation):
+    """pre and post as two programs, the state between them; and the gradient of an exported pre."""
+    spec = mhc.Spec(streams=3, manifold=manifold, norm_form="outside", pre_eps=0.25)
+    x, params, w, g = make(spec, (6,), 12, seed=10)
+    pre = lambda x, p: mj.pre(x, p, spec, implementation=implementation)
+    first = exported(pre, x, params, vjp_order=1)
+    u, state = first.call(x, params)
+    want_u, want_state = jax.jit(pre)(x, params)
+    assert jax.tree.structure(state) == jax.tree.structure(want_state)
+    assert_equal((u, state), (want_u, want_state))
+    second = exported(mj.post, *jax.eval_shape(pre, x, params), vjp_order=1)
+    y = jnp.tanh(u * w)
+    assert_equal(second.call(y, state), jax.jit(mj.post)(y, state))
+
+    def through_programs(x, p, w):
+        u, state = first.call(x, p)
+        return jnp.sum(second.call(jnp.tanh(u * w), state) * g)
+
+    got = jax.jit(jax.grad(through_programs, (0, 1, 2)))(x, params, w)
+    assert_close(got, gradients(x, params, w, g, spec, implementation), 1e-6)
+
+
+def test_export_of_the_other_pytrees():
+    spec = mhc.Spec(streams=3)
+    x, params, _, _ = make(spec, (6,), 12, seed=11)
+    project = lambda x, p: mj.project_partial(x, p, spec, embedding=24)
+    q, sum_squares = exported(project, x, params).call(x, params)
+    assert isinstance(sum_squares, mj.SumSquares) and sum_squares.embedding == 24
+    gates = lambda q, s, p: mj.coefficients_from_partials(q, s, p, spec)
+    again = exported(gates, q, sum_squares, params)
+    assert_equal(again.call(q, sum_squares, params), jax.jit(gates)(q, sum_squares, params))
+    hp = mj.HeadParams(params.phi[:3], jnp.ones(1), jnp.zeros(3))
+    head = lambda x, p: mj.head(x, p, spec)
+    assert_equal(exported(head, x, hp, vjp_order=1).call(x, hp), jax.jit(head)(x, hp))
 
 
 # ---- Refusals
