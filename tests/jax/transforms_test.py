@@ -276,16 +276,43 @@ def bad_calls():
         r"project_partial: embedding: expected D of all shards, at least 8, got 4": lambda: (
             mj.project_partial(x, params, spec, embedding=4)
         ),
-        r"coefficients_from_partials: embedding: expected D of all shards": lambda: (
+        r"coefficients_from_partials: embedding: expected D of all shards, since": lambda: (
             mj.coefficients_from_partials(jnp.ones((2, 24)), jnp.ones(2), params, spec)
+        ),
+        r"coefficients_from_partials: embedding: expected D of all shards, at least 1, got 0": (
+            lambda: mj.coefficients_from_partials(
+                jnp.ones((2, 24)), jnp.ones(2), params, spec, embedding=0
+            )
+        ),
+        r"coefficients_from_partials: embedding: expected that of sum_squares, 16, or None, got 0": (
+            lambda: mj.coefficients_from_partials(
+                jnp.ones((2, 24)), mj.SumSquares(jnp.ones(2), 16), params, spec, embedding=0
+            )
+        ),
+        r"coefficients_from_partials: embedding: expected that of sum_squares, 16, or None, got 8": (
+            lambda: mj.coefficients_from_partials(
+                jnp.ones((2, 24)), mj.SumSquares(jnp.ones(2), 16), params, spec, embedding=8
+            )
+        ),
+        r"project_partial: embedding: expected D of all shards, at least 8, got True": lambda: (
+            mj.project_partial(x, params, spec, embedding=True)
         ),
         r"head: params.alpha: expected shape \[groups=1\]": lambda: mj.head(
             x, replace(phi=params.phi[:4], bias=params.bias[:4]), spec
         ),
         r"expand: streams: expected 1 to 16, got 17": lambda: mj.expand(x, 17),
         r'reduce: mode: expected "sum" or "mean", got \'max\'': lambda: mj.reduce(x, mode="max"),
-        r"init_params: embedding: expected at least 1, got 0": lambda: mj.init_params(
+        r"init_params: embedding: expected an integer of at least 1, got 0": lambda: mj.init_params(
             jax.random.key(0), spec, 0
+        ),
+        r"init_params: embedding: expected an integer of at least 1, got 8.0": lambda: (
+            mj.init_params(jax.random.key(0), spec, 8.0)
+        ),
+        r"init_params: spec: expected a mhc_kernels.Spec, got str": lambda: mj.init_params(
+            jax.random.key(0), "liger", 8
+        ),
+        r"init_params: dtype: expected a float type, got": lambda: mj.init_params(
+            jax.random.key(0), spec, 8, dtype=jnp.int32
         ),
         r"Spec: norm_eps: expected a finite number of at least 1.2e-38, got 0": lambda: mhc.Spec(
             norm_eps=0

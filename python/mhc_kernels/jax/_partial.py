@@ -69,13 +69,7 @@ def project_partial(
     Saved for backward: x. Raises ValueError naming argument, wanted and got.
     """
     _check.site("project_partial", x, params, spec, implementation)
-    if not isinstance(embedding, int) or embedding < x.shape[-1]:
-        raise _check.fail(
-            "project_partial",
-            "embedding",
-            f"D of all shards, at least {x.shape[-1]}",
-            repr(embedding),
-        )
+    _check_embedding("project_partial", embedding, x.shape[-1])
     if implementation == "reference":
         q, sum_squares = _reference.project(x, params.phi, params.norm_weight, spec)
         return q, SumSquares(sum_squares, embedding)
@@ -99,7 +93,8 @@ def coefficients_from_partials(
 
     q: [..., m] and sum_squares: [...], each summed over the shards; params: alpha and bias are
       read.
-    embedding: D of all shards together; needed only where sum_squares has become a plain array.
+    embedding: D of all shards together; needed only where sum_squares has become a plain array,
+      and no other than its own where it has not.
     Returns h_pre [..., n], h_post [..., n], h_res [..., n, n] in q's type.
     Saved for backward: z, inv_rms, sum_squares. Raises ValueError naming argument, wanted and got.
     """
@@ -107,11 +102,15 @@ def coefficients_from_partials(
     _check.spec(operation, spec)
     _check.implementation(operation, implementation)
     if isinstance(sum_squares, SumSquares):
-        embedding, sum_squares = embedding or sum_squares.embedding, sum_squares.value
+        if embedding is not None and embedding != sum_squares.embedding:
+            wanted = f"that of sum_squares, {sum_squares.embedding}, or None"
+            raise _check.fail(operation, "embedding", wanted, repr(embedding))
+        embedding, sum_squares = sum_squares.embedding, sum_squares.value
     if embedding is None:
         raise _check.fail(
             operation, "embedding", "D of all shards, since sum_squares is a plain array", None
         )
+    _check_embedding(operation, embedding, 1)
     _check.shape(operation, "q", q, {"m": spec.coefficients}, tuple(q.shape[:-1]))
     _check.shape(operation, "sum_squares", sum_squares, {}, tuple(q.shape[:-1]))
     _check.shape(operation, "params.alpha", params.alpha, {"groups": 3})
@@ -126,6 +125,12 @@ def coefficients_from_partials(
         q, (params.alpha, params.bias), varying_axes(q, sum_squares, params)
     )
     return _from_partials(spec, embedding)(*lift(q, sum_squares, alpha, bias))  # type: ignore[no-any-return]
+
+
+def _check_embedding(operation: str, embedding: Any, least: int) -> None:
+    if not isinstance(embedding, int) or isinstance(embedding, bool) or embedding < least:
+        wanted = f"D of all shards, at least {least}"
+        raise _check.fail(operation, "embedding", wanted, repr(embedding))
 
 
 def _in_kernel_types(x: Array, values: Any, varying: frozenset[str]) -> list[Any]:

@@ -25,6 +25,12 @@ def wide(x: Array) -> Any:
     return jnp.float64 if x.dtype == jnp.float64 else jnp.float32
 
 
+def contract(subscripts: str, a: Array, b: Array) -> Array:
+    """An einsum that multiplies in the type of its operands: accelerators would otherwise round
+    float32 to bf16 or TF32 first, in the gradients too."""
+    return jnp.einsum(subscripts, a, b, precision=jax.lax.Precision.HIGHEST)
+
+
 # ---- Roundings
 # ------------------------------------------------------------------------------------
 
@@ -84,7 +90,7 @@ def project(x: Array, phi: Array, norm_weight: Array | None, spec: Spec) -> tupl
     )
     if spec.phi_precision == "bfloat16":
         phi_eff = _round_bf16(phi_eff)
-    q = jnp.einsum("...id,cid->...c", x.astype(kind), phi_eff, preferred_element_type=kind)
+    q = contract("...id,cid->...c", x.astype(kind), phi_eff)
     return q, jnp.sum(jnp.square(x.astype(kind)), axis=(-2, -1))
 
 
@@ -122,7 +128,7 @@ def manifold(logits: Array, spec: Spec) -> Array:
     if m.name == "permutation":
         perms = np.array(list(itertools.permutations(range(n))))
         matrices = np.eye(n)[perms].astype(logits.dtype)  # [n!, i, j], 1 where j = perm[i]
-        return jnp.einsum("...p,pij->...ij", jax.nn.softmax(logits, axis=-1), matrices)
+        return contract("...p,pij->...ij", jax.nn.softmax(logits, axis=-1), matrices)
     square = logits.reshape(*logits.shape[:-1], n, n)
     return sinkhorn(square, m.iterations, m.eps) if isinstance(m, Sinkhorn) else square
 
@@ -155,7 +161,7 @@ def coefficients(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array
 def apply_pre(x: Array, h_pre: Array, spec: Spec) -> Array:
     """layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]"""
     h_pre = _rounded_gate(h_pre, spec.h_pre_precision, x)
-    return jnp.einsum("...i,...id->...d", h_pre, x.astype(h_pre.dtype)).astype(x.dtype)
+    return contract("...i,...id->...d", h_pre, x.astype(h_pre.dtype)).astype(x.dtype)
 
 
 def pre(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array]:
@@ -167,7 +173,7 @@ def post(x: Array, layer_output: Array, h_post: Array, h_res: Array, spec: Spec)
     """x_next[t,j,d] = sum_i h_res[t,i,j] x[t,i,d] + h_post[t,j] layer_output[t,d]"""
     h_post = _rounded_gate(h_post, spec.h_post_precision, x)
     h_res = _rounded_gate(h_res, spec.h_res_precision, x)
-    mixed = jnp.einsum("...ij,...id->...jd", h_res, x.astype(h_res.dtype))
+    mixed = contract("...ij,...id->...jd", h_res, x.astype(h_res.dtype))
     return (mixed + h_post[..., None] * layer_output[..., None, :].astype(h_post.dtype)).astype(
         x.dtype
     )
