@@ -13,6 +13,7 @@ from support import (
     SPECS,
     assert_close,
     assert_equal,
+    equations,
     gradients,
     loss,
     make,
@@ -187,27 +188,91 @@ def test_export_of_the_other_pytrees():
 # -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "second",
-    [
-        lambda f: jax.grad(lambda x: jnp.sum(jax.grad(f)(x))),
-        lambda f: jax.hessian(f),
-        lambda f: jax.jacfwd(jax.grad(f)),
-    ],
-)
-def test_second_derivatives_are_refused(second):
-    x, params, w, g = make(SPEC, (2,), 4)
-    with pytest.raises(
-        NotImplementedError,
-        match='has neither forward-mode nor second derivatives.*implementation="reference"',
-    ):
-        second(lambda x: loss(x, params, w, g, SPEC))(x)
+def operations(implementation):
+    """Every operation as a function of one array, named as its error names it."""
+    spec = SPEC
+    x, params, w, _ = make(spec, (2,), 4, seed=12)
+    how = dict(implementation=implementation)
+    h_pre, h_post, h_res = mj.coefficients(x, params, spec, implementation="reference")
+    state = mj.pre(x, params, spec, **how)[1]
+    total = lambda tree: sum(jnp.sum(jnp.sin(v)) for v in jax.tree.leaves(tree))
+    hp = mj.HeadParams(params.phi[:4], params.alpha[:1], params.bias[:4])
+    q, squares = mj.project_partial(x, params, spec, embedding=4, implementation="reference")
+    mp = lambda phi: mj.Params(phi, params.alpha, params.bias)
+    return {
+        "pre of x": (lambda x: mj.pre(x, params, spec, **how)[0], x),
+        "pre of phi": (lambda phi: mj.pre(x, mp(phi), spec, **how)[0], params.phi),
+        "post of layer_output": (lambda y: mj.post(y, state), x[:, 0]),
+        "coefficients of x": (lambda x: mj.coefficients(x, params, spec, **how), x),
+        "coefficients of bias": (
+            lambda b: mj.coefficients(x, mj.Params(params.phi, params.alpha, b), spec, **how),
+            params.bias,
+        ),
+        "apply_pre of x": (lambda x: mj.apply_pre(x, h_pre, spec, **how), x),
+        "apply_post of h_res": (
+            lambda h: mj.apply_post(x, x[:, 0], h_post, h, spec, **how),
+            h_res,
+        ),
+        "site_state of x": (
+            lambda x: mj.post(x[:, 0], mj.site_state(x, h_post, h_res, spec, **how)),
+            x,
+        ),
+        "project_partial of x": (
+            lambda x: mj.project_partial(x, params, spec, embedding=4, **how),
+            x,
+        ),
+        "coefficients_from_partials of q": (
+            lambda q: mj.coefficients_from_partials(q, squares, params, spec, **how),
+            q,
+        ),
+        "head of x": (lambda x: mj.head(x, hp, spec, **how), x),
+        "expand of h": (lambda h: mj.expand(h, 4, **how), x[:, 0]),
+        "reduce of x": (lambda x: mj.reduce(x, **how), x),
+    }, total
 
 
-def test_forward_mode_is_refused():
-    x, params, w, g = make(SPEC, (2,), 4)
-    with pytest.raises((TypeError, NotImplementedError), match="forward-mode"):
-        jax.jvp(lambda x: loss(x, params, w, g, SPEC), (x,), (x,))
+NOT_FOR_KERNELS = {
+    "jvp": lambda f, x: jax.jvp(f, (x,), (x,)),
+    "jit of jvp": lambda f, x: jax.jit(lambda x: jax.jvp(f, (x,), (x,)))(x),
+    "jvp of jit": lambda f, x: jax.jvp(jax.jit(f), (x,), (x,)),
+    "jvp of checkpoint": lambda f, x: jax.jvp(jax.checkpoint(f), (x,), (x,)),
+    "jvp of scan": lambda f, x: jax.jvp(
+        lambda x: jax.lax.scan(lambda c, v: (c + f(v), None), 0.0, x[None])[0], (x,), (x,)
+    ),
+    "jvp of vmap": lambda f, x: jax.jvp(jax.vmap(f), (x[None],), (x[None],)),
+    "jacfwd": lambda f, x: jax.jacfwd(f)(x),
+    "linearize": lambda f, x: jax.linearize(f, x)[1](x),
+    "grad of grad": lambda f, x: jax.grad(lambda x: jnp.sum(jax.grad(f)(x) ** 2))(x),
+    "hessian": lambda f, x: jax.hessian(f)(x),
+    "jacrev of grad": lambda f, x: jax.jacrev(jax.grad(f))(x),
+}
+
+
+@pytest.mark.parametrize("operation", list(operations("kernel")[0]))
+def test_one_clear_error_for_what_kernels_cannot_differentiate(operation):
+    """Whatever the transformation: never JAX's own error about custom gradients."""
+    made, total = operations("kernel")
+    f, x = made[operation]
+    for name, transformed in NOT_FOR_KERNELS.items():
+        with pytest.raises(
+            NotImplementedError,
+            match=r"^\w+: a kernel has neither forward-mode nor second derivatives.*"
+            'implementation="reference"',
+        ) as raised:
+            transformed(lambda x: total(f(x)), x)
+        if "grad" not in name and name != "hessian":  # there an inner operation may come first
+            assert str(raised.value).startswith(operation.split()[0] + ":"), name
+
+
+def test_the_guard_is_gone_where_it_is_differentiated():
+    """Nothing is saved twice because of it, and without derivatives it compiles to nothing."""
+    x, params, w, g = make(SPEC, (2,), 4, seed=13)
+    names = lambda f: {e.primitive.name for e in equations(jax.make_jaxpr(f)(x))}
+    f = lambda x: loss(x, params, w, g, SPEC)
+    assert "reverse_only" in names(f)
+    assert not {"reverse_only", "no_forward_mode"} & names(jax.grad(f))
+    text = jax.jit(f).lower(x).as_text()
+    assert "reverse_only" not in text and "no_forward_mode" not in text
 
 
 def test_the_reference_has_them():
@@ -215,6 +280,8 @@ def test_the_reference_has_them():
     f = lambda x: loss(x, params, w, g, SPEC, "reference")
     assert jax.jit(jax.hessian(f))(x).shape == x.shape * 2
     jax.jvp(f, (x,), (x,))
+    jax.linearize(f, x)[1](x)
+    assert jax.jit(jax.grad(lambda x: jnp.sum(jax.grad(f)(x) ** 2)))(x).shape == x.shape
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])

@@ -26,6 +26,7 @@ from mhc_kernels.jax import _check, _reference
 from mhc_kernels.jax._gradient import asked, given, narrow, values_of
 from mhc_kernels.jax._params import Params, replicated
 from mhc_kernels.jax._primitive import call, lift, varying_axes
+from mhc_kernels.jax._reverse_only import reverse_only
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -146,15 +147,16 @@ def _in_kernel_types(x: Array, values: Any, varying: frozenset[str]) -> list[Any
 def _project(spec: Spec) -> Any:
     outputs = ("q", "sum_squares")
 
-    @jax.custom_vjp
-    def f(x: Any, phi: Any, norm_weight: Any) -> Any:
+    def run(x: Any, phi: Any, norm_weight: Any) -> Any:
         r = call("project_partial", dict(x=x, phi=phi, norm_weight=norm_weight), outputs, spec)
         return r["q"], r["sum_squares"]
+
+    f = jax.custom_vjp(run)
 
     def forward(x: Any, phi: Any, norm_weight: Any) -> Any:
         wanted = asked(x=x, phi=phi, norm_weight=norm_weight)
         values = values_of((x, phi, norm_weight))
-        return f(*values), (wanted, values)
+        return run(*values), (wanted, values)
 
     def backward(saved: Any, cotangents: Any) -> Any:
         wanted, (x, phi, norm_weight) = saved
@@ -169,7 +171,7 @@ def _project(spec: Spec) -> Any:
         return narrow(r, ("d_x", x), ("d_phi", phi), ("d_norm_weight", norm_weight))
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("project_partial", f)
 
 
 @functools.lru_cache(maxsize=None)
@@ -217,4 +219,4 @@ def _from_partials(spec: Spec, embedding: int) -> Any:
         )
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("coefficients_from_partials", f)

@@ -21,6 +21,7 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
 from mhc_kernels.jax import _partition, _targets
+from mhc_kernels.jax._reverse_only import refuse
 from mhc_kernels.jax._signatures import IN_PLACE, SIGNATURES, Argument, sizes_of
 from mhc_kernels.spec import Spec
 
@@ -180,11 +181,7 @@ def _eager(*values: Array, **params: Any) -> Any:
 
 def _no_jvp(primals: Any, tangents: Any, *, operation: str, **params: Any) -> Any:
     del primals, tangents, params
-    raise NotImplementedError(
-        f"{operation}: a kernel has neither forward-mode nor second derivatives (jvp, jacfwd, "
-        "hessian, grad of grad); "
-        'use implementation="reference" there'
-    )
+    raise refuse(operation)
 
 
 # ---- vmap

@@ -20,6 +20,7 @@ from mhc_kernels.jax import _check, _reference
 from mhc_kernels.jax._gradient import PARAM_GRADIENTS, asked, given, narrow, values_of
 from mhc_kernels.jax._params import Params, canonical
 from mhc_kernels.jax._primitive import call, lift
+from mhc_kernels.jax._reverse_only import reverse_only
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -183,7 +184,7 @@ def pre_with_gradient(spec: Spec, lazy: bool) -> Any:
         return narrow(r, ("d_x", x), *zip(PARAM_GRADIENTS, params))
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("pre", f)
 
 
 @functools.lru_cache(maxsize=None)
@@ -220,7 +221,7 @@ def _post(spec: Spec) -> Any:
         return r.get("d_layer_output"), lazy, r.get("d_h_post"), r.get("d_h_res")
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("post", f)
 
 
 @functools.lru_cache(maxsize=None)
@@ -245,4 +246,4 @@ def _true_state(spec: Spec) -> Any:
         return d_x, d_h_post, d_h_res
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("site_state", f)
