@@ -7,6 +7,7 @@ is scaled, gates are float32 (float64 when x is), and x_next is one contraction.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -77,6 +78,58 @@ def scale(q: Array, inv_rms: Array, spec: Spec) -> Array:
     )
 
 
+# ---- Steps whose usual derivatives lose everything where a gate saturates (docs/derivation.md)
+# ---------------------------------------------------------------------------------------
+
+
+@jax.custom_jvp
+def sigmoid(logit: Array) -> Array:
+    return jax.nn.sigmoid(logit)
+
+
+@sigmoid.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    e = jnp.exp(-jnp.abs(primals[0]))  # s (1 - s) is zero from a logit of 17 on, this is not
+    return sigmoid(*primals), tangents[0] * (e / jnp.square(1.0 + e))
+
+
+def _leave_to_largest(tangent: Array, y: Array, axis: int, total: Array | float = 0.0) -> Array:
+    """The same but for the entry where y is largest, which becomes what the others leave of the sum
+    `total` along the axis: by itself it would be a difference of large numbers."""
+    places = jax.lax.broadcasted_iota(jnp.int32, y.shape, y.ndim + axis)
+    largest = places == jnp.argmax(y, axis=axis, keepdims=True)
+    others = jnp.sum(jnp.where(largest, 0.0, tangent), axis=axis, keepdims=True)
+    return jnp.where(largest, total - others, tangent)
+
+
+@jax.custom_jvp
+def softmax(logits: Array) -> Array:
+    """Along the last axis."""
+    return jax.nn.softmax(logits, axis=-1)
+
+
+@softmax.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    y, (t,) = softmax(*primals), tangents
+    s = y * t - y * jnp.sum(y * t, axis=-1, keepdims=True)
+    return y, _leave_to_largest(s, y, -1)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def divided(c: Array, axis: int, eps: float) -> Array:
+    """c by its sum along the axis plus eps."""
+    return c / (jnp.sum(c, axis=axis, keepdims=True) + eps)
+
+
+@divided.defjvp
+def _(axis: int, eps: float, primals: Any, tangents: Any) -> Any:
+    (c,), (t,) = primals, tangents
+    d = jnp.sum(c, axis=axis, keepdims=True) + eps
+    y, w = c / d, t / d
+    total = jnp.sum(w, axis=axis, keepdims=True)
+    return y, _leave_to_largest(w - y * total, y, axis, total * (eps / d))
+
+
 # ---- Gates
 # ----------------------------------------------------------------------------------------
 
@@ -112,8 +165,8 @@ def gates(
     z = scale(q, inv_rms_of(sum_squares, count, spec), spec)
     groups = np.repeat([0, 1, 2], [n, n, spec.logits])
     logit = alpha.astype(kind)[groups] * z + bias.astype(kind)
-    h_pre = jax.nn.sigmoid(logit[..., :n]) + spec.pre_eps
-    h_post = spec.post_mult * jax.nn.sigmoid(logit[..., n : 2 * n])
+    h_pre = sigmoid(logit[..., :n]) + spec.pre_eps
+    h_post = spec.post_mult * sigmoid(logit[..., n : 2 * n])
     h_res = manifold(logit[..., 2 * n :], spec)
     if spec.matrix_order == "output_input":
         h_res = jnp.swapaxes(h_res, -1, -2)
@@ -128,7 +181,7 @@ def manifold(logits: Array, spec: Spec) -> Array:
     if m.name == "permutation":
         perms = np.array(list(itertools.permutations(range(n))))
         matrices = np.eye(n)[perms].astype(logits.dtype)  # [n!, i, j], 1 where j = perm[i]
-        return contract("...p,pij->...ij", jax.nn.softmax(logits, axis=-1), matrices)
+        return contract("...p,pij->...ij", softmax(logits), matrices)
     square = logits.reshape(*logits.shape[:-1], n, n)
     return sinkhorn(square, m.iterations, m.eps) if isinstance(m, Sinkhorn) else square
 
@@ -137,13 +190,10 @@ def sinkhorn(logits: Array, iterations: int, eps: float) -> Array:
     """Softmax of the rows, then columns and rows divided by their sums in turn; eps in every
     divisor."""
 
-    def divided(c: Array, axis: int) -> Array:
-        return c / (jnp.sum(c, axis=axis, keepdims=True) + eps)
-
     def step(c: Array, _: None) -> tuple[Array, None]:
-        return divided(divided(c, -1), -2), None
+        return divided(divided(c, -1, eps), -2, eps), None
 
-    c = divided(jax.nn.softmax(logits, axis=-1) + eps, -2)
+    c = divided(softmax(logits) + eps, -2, eps)
     return jax.lax.scan(step, c, None, length=iterations - 1)[
         0
     ]  # unrolled it compiles for many seconds
@@ -184,7 +234,7 @@ def head(x: Array, params: Any, spec: Spec) -> Array:
     q, sum_squares = project(x, params.phi, params.norm_weight, spec)
     z = scale(q, inv_rms_of(sum_squares, x.shape[-2] * x.shape[-1], spec), spec)
     h_pre = (
-        jax.nn.sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype))
+        sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype))
         + spec.pre_eps
     )
     return apply_pre(x, h_pre, spec)
