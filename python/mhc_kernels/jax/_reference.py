@@ -148,8 +148,9 @@ def project(x: Array, phi: Array, norm_weight: Array | None, spec: Spec) -> tupl
 
 
 def inv_rms_of(sum_squares: Array, count: int, spec: Spec) -> Array:
-    """1/sqrt(ms + eps) or 1/(sqrt(ms) + eps); the mean is over all n*D features of the token."""
-    mean = sum_squares / count
+    """1/sqrt(ms + eps) or 1/(sqrt(ms) + eps); the mean is over all n*D features of the token. NaN
+    where the sum has left the type's range: with 0 the gates would be finite and wrong."""
+    mean = jnp.where(jnp.isinf(sum_squares), jnp.nan, sum_squares) / count
     if spec.norm_form == "inside":
         return jax.lax.rsqrt(mean + spec.norm_eps)
     nonzero = mean > 0  # the square root has no derivative at 0, where that of the norm term is 0
