@@ -11,6 +11,7 @@ double path, which the C++ tests compare with 60 digits.
 """
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +39,7 @@ def _gates(logit, spec):
         squares = jnp.full(t, float(n))
         f = lambda q: mj.coefficients_from_partials(q, squares, params, spec, embedding=1)
         h, back = jax.vjp(f, jnp.asarray(logit))
-        flat = lambda h: np.concatenate([np.asarray(v).reshape(t, v.size // max(t, 1)) for v in h], 1)
+        flat = lambda h: np.concatenate([np.asarray(v).reshape(t, math.prod(v.shape[1:])) for v in h], 1)
         split = lambda v: tuple(
             jnp.asarray(np.broadcast_to(p, (t, p.size)).reshape(t, *s))
             for p, s in zip(np.split(v, [n, 2 * n]), ((n,), (n,), (n, n)))

@@ -14,7 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 
+from mhc_kernels.jax._names import COEFFICIENTS, LAYER_INPUT, X_NEXT
 from mhc_kernels.manifolds import Sinkhorn
 from mhc_kernels.spec import Spec
 
@@ -163,7 +165,9 @@ def gates(
 ) -> tuple[Array, Array, Array]:
     """h_pre, h_post, h_res from the projection on."""
     n, kind = spec.streams, q.dtype
-    z = scale(q, inv_rms_of(sum_squares, count, spec), spec)
+    q = checkpoint_name(q, COEFFICIENTS)
+    inv_rms = checkpoint_name(inv_rms_of(sum_squares, count, spec), COEFFICIENTS)
+    z = scale(q, inv_rms, spec)
     groups = np.repeat([0, 1, 2], [n, n, spec.logits])
     logit = alpha.astype(kind)[groups] * z + bias.astype(kind)
     h_pre = sigmoid(logit[..., :n]) + spec.pre_eps
@@ -171,7 +175,7 @@ def gates(
     h_res = manifold(logit[..., 2 * n :], spec)
     if spec.matrix_order == "output_input":
         h_res = jnp.swapaxes(h_res, -1, -2)
-    return h_pre, h_post, h_res
+    return tuple(checkpoint_name(h, COEFFICIENTS) for h in (h_pre, h_post, h_res))  # type: ignore[return-value]
 
 
 def manifold(logits: Array, spec: Spec) -> Array:
@@ -212,7 +216,8 @@ def coefficients(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array
 def apply_pre(x: Array, h_pre: Array, spec: Spec) -> Array:
     """layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]"""
     h_pre = _rounded_gate(h_pre, spec.h_pre_precision, x)
-    return contract("...i,...id->...d", h_pre, x.astype(h_pre.dtype)).astype(x.dtype)
+    layer_input = contract("...i,...id->...d", h_pre, x.astype(h_pre.dtype)).astype(x.dtype)
+    return checkpoint_name(layer_input, LAYER_INPUT)
 
 
 def pre(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array]:
@@ -225,9 +230,8 @@ def post(x: Array, layer_output: Array, h_post: Array, h_res: Array, spec: Spec)
     h_post = _rounded_gate(h_post, spec.h_post_precision, x)
     h_res = _rounded_gate(h_res, spec.h_res_precision, x)
     mixed = contract("...ij,...id->...jd", h_res, x.astype(h_res.dtype))
-    return (mixed + h_post[..., None] * layer_output[..., None, :].astype(h_post.dtype)).astype(
-        x.dtype
-    )
+    written = h_post[..., None] * layer_output[..., None, :].astype(h_post.dtype)
+    return checkpoint_name((mixed + written).astype(x.dtype), X_NEXT)
 
 
 def head(x: Array, params: Any, spec: Spec) -> Array:

@@ -18,15 +18,13 @@ from jax.ad_checkpoint import checkpoint_name
 
 from mhc_kernels.jax import _check, _reference
 from mhc_kernels.jax._gradient import PARAM_GRADIENTS, asked, given, narrow, values_of
+from mhc_kernels.jax._names import COEFFICIENTS, LAYER_INPUT, X_NEXT
 from mhc_kernels.jax._params import Params, canonical
 from mhc_kernels.jax._primitive import call, lift
 from mhc_kernels.jax._reverse_only import reverse_only
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
-
-# Names for jax.checkpoint policies.
-COEFFICIENTS, LAYER_INPUT, X_NEXT = "mhc_coefficients", "mhc_layer_input", "mhc_x_next"
 
 
 @functools.partial(
