@@ -1,38 +1,42 @@
 #include "call.h"
 
 #include <mutex>
-#include <vector>
+#include <new>
+#include <utility>
 
 namespace mhc_jax {
 namespace {
 
 // XLA's CPU has no scratch memory for handlers, and a result made for it would be fresh pages in
 // every call. So the memory stays here between calls, one block for each call that runs at once.
+// Contents are never kept and never cleared: touching a page is what costs.
 class Workspaces {
  public:
   struct Block {
-    std::vector<std::byte> memory;
+    std::byte* memory = nullptr;
+    size_t bytes = 0;
+    Block* next = nullptr;  // among the free ones
   };
 
+  // A block of at least so many bytes, or null where there is no such memory.
   Block* take(size_t bytes) {
     Block* block = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        block = free_.back();
-        free_.pop_back();
-      }
+      if (free_ != nullptr) block = std::exchange(free_, free_->next);
     }
-    if (block == nullptr) block = new Block;
-    if (block->memory.size() < bytes) {
-      block->memory = {};  // the old one first: contents are not kept
-      block->memory.resize(bytes);
-    }
-    return block;
+    if (block == nullptr) block = new (std::nothrow) Block;
+    if (block == nullptr || block->bytes >= bytes) return block;
+    ::operator delete(block->memory, kAlignment);  // the old one first: that makes room
+    block->memory = static_cast<std::byte*>(::operator new(bytes, kAlignment, std::nothrow));
+    block->bytes = block->memory == nullptr ? 0 : bytes;
+    if (block->memory != nullptr) return block;
+    give_back(block);
+    return nullptr;
   }
   void give_back(Block* block) {
     const std::lock_guard lock(mutex_);
-    free_.push_back(block);
+    block->next = std::exchange(free_, block);
   }
 
   static Workspaces& all() {
@@ -41,8 +45,10 @@ class Workspaces {
   }
 
  private:
+  static constexpr std::align_val_t kAlignment{64};  // a cache line, a vector
+
   std::mutex mutex_;
-  std::vector<Block*> free_;
+  Block* free_ = nullptr;
 };
 
 bool to_dtype(ffi::DataType type, mhc_dtype* out) {
@@ -66,9 +72,9 @@ bool to_dtype(ffi::DataType type, mhc_dtype* out) {
 
 }  // namespace
 
-Call::Call(ffi::ThreadPool& pool, ffi::RemainingArgs operands, ffi::RemainingRets results,
-           ffi::Dictionary attributes)
-    : runtime_(pool), operands_(operands), results_(results), attributes_(attributes) {
+Call::Call(const char* name, ffi::ThreadPool& pool, ffi::RemainingArgs operands,
+           ffi::RemainingRets results, ffi::Dictionary attributes)
+    : name_(name), runtime_(pool), operands_(operands), results_(results), attributes_(attributes) {
   if (runtime_.get() == nullptr) error_ = mhc_last_error();
   input_mask_ = static_cast<uint64_t>(integer("inputs"));
   output_mask_ = static_cast<uint64_t>(integer("outputs"));
@@ -183,7 +189,7 @@ mhc_param_gradients Call::gradients() {
   return g;
 }
 
-mhc_workspace Call::workspace(const Sizes& sizes) {
+bool Call::make_workspace(const Sizes& sizes, mhc_workspace* workspace) {
   mhc_problem problem{};
   problem.size = sizeof(problem);
   problem.spec = &spec_;
@@ -193,11 +199,17 @@ mhc_workspace Call::workspace(const Sizes& sizes) {
   problem.activation = sizes.activation;
   size_t bytes = 0;
   // What it refuses the call itself refuses too, naming the argument.
-  if (mhc_workspace_bytes(sizes.operation, &problem, runtime_.get(), &bytes) != MHC_OK) return {};
-  if (bytes == 0) return {};
+  if (mhc_workspace_bytes(sizes.operation, &problem, runtime_.get(), &bytes) != MHC_OK) return true;
+  if (bytes == 0) return true;
   Workspaces::Block* const block = Workspaces::all().take(bytes);
+  if (block == nullptr) {
+    error_ = std::string(name_) + ": workspace: expected " + std::to_string(bytes) +
+             " bytes of memory, got none";
+    return false;
+  }
   workspace_ = block;
-  return {block->memory.data(), block->memory.size()};
+  *workspace = {block->memory, block->bytes};
+  return true;
 }
 
 ffi::Error Call::to_error(mhc_status status) {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
 
 #include "executor.h"
@@ -22,8 +23,9 @@ namespace ffi = xla::ffi;
 
 class Call {
  public:
-  Call(ffi::ThreadPool& pool, ffi::RemainingArgs operands, ffi::RemainingRets results,
-       ffi::Dictionary attributes);
+  // name: the operation's, for messages.
+  Call(const char* name, ffi::ThreadPool& pool, ffi::RemainingArgs operands,
+       ffi::RemainingRets results, ffi::Dictionary attributes);
 
   // The next operand or result that the operation could have, absent if this call lacks it. All but
   // the last `trailing` extents are tokens: [..., n, D] becomes [T, n, D] with trailing = 2.
@@ -60,7 +62,9 @@ class Call {
   template <class Args>
   ffi::Error run(mhc_status (*function)(const Args*, const mhc_runtime*), Args args,
                  const Sizes& sizes) {
-    if (error_.empty()) args.workspace = workspace(sizes);
+    if (error_.empty() && !make_workspace(sizes, &args.workspace)) {
+      return ffi::Error(ffi::ErrorCode::kResourceExhausted, error_);
+    }
     return run(function, args);
   }
 
@@ -72,12 +76,14 @@ class Call {
   mhc_tensor tensor(const ffi::AnyBuffer& buffer, int trailing);
   mhc_tensor next_input(int trailing);
   mhc_tensor next_output(int trailing);
-  mhc_workspace workspace(const Sizes& sizes);
+  // False, with error_ set, where there is no memory for it.
+  bool make_workspace(const Sizes& sizes, mhc_workspace* workspace);
   ffi::Error to_error(mhc_status status);
   void read_spec();
   template <class T>
   T attribute(const char* name);
 
+  const char* name_;
   PoolRuntime runtime_;
   ffi::RemainingArgs operands_;
   ffi::RemainingRets results_;
@@ -92,13 +98,18 @@ class Call {
 }  // namespace mhc_jax
 
 // Defines the symbol mhc_jax_<name> of a function mhc_jax::run_<name>(Call&), outside of namespaces.
-#define MHC_JAX_HANDLER(name)                                                                 \
-  static xla::ffi::Error handle_##name(xla::ffi::ThreadPool pool, xla::ffi::RemainingArgs in, \
-                                       xla::ffi::RemainingRets out, xla::ffi::Dictionary a) { \
-    mhc_jax::Call call(pool, in, out, a);                                                     \
-    return mhc_jax::run_##name(call);                                                         \
-  }                                                                                           \
-  extern "C" MHC_EXPORT XLA_FFI_Error* mhc_jax_##name(XLA_FFI_CallFrame*);                    \
-  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                              \
-      mhc_jax_##name, handle_##name,                                                          \
+// No exception may reach XLA: what is left to throw is a small allocation.
+#define MHC_JAX_HANDLER(name)                                                                   \
+  static xla::ffi::Error handle_##name(xla::ffi::ThreadPool pool, xla::ffi::RemainingArgs in,   \
+                                       xla::ffi::RemainingRets out, xla::ffi::Dictionary a) {   \
+    try {                                                                                       \
+      mhc_jax::Call call(#name, pool, in, out, a);                                              \
+      return mhc_jax::run_##name(call);                                                         \
+    } catch (const std::exception& error) {                                                     \
+      return {xla::ffi::ErrorCode::kResourceExhausted, std::string(#name ": ") + error.what()}; \
+    }                                                                                           \
+  }                                                                                             \
+  extern "C" MHC_EXPORT XLA_FFI_Error* mhc_jax_##name(XLA_FFI_CallFrame*);                      \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(                                                                \
+      mhc_jax_##name, handle_##name,                                                            \
       xla::ffi::Ffi::Bind().Ctx<xla::ffi::ThreadPool>().RemainingArgs().RemainingRets().Attrs())

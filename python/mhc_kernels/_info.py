@@ -70,10 +70,11 @@ TUNED_ALLOCATOR = (
 
 
 def info() -> dict[str, Any]:
-    """A dict of: version, isa (chosen, available), threads, caches, allocator, api (versions of the
-    interfaces).
+    """A dict of: version, isa (chosen, available), threads, logical_processors, caches, allocator,
+    api (version of the library, and of XLA's FFI that the handlers were compiled against).
 
-    Raises ImportError where the library is missing. JAX is named only when it has been imported.
+    Raises ImportError where the library is missing. Needs no JAX: where the handlers are missing,
+    their version is the text that says so.
     """
     from mhc_kernels import _version
 

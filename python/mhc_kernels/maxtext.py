@@ -12,11 +12,12 @@ stored [..., input, output]. Sizes of blocks are hints without effect. See docs/
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -24,7 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from mhc_kernels._maxtext_cost import CostEstimate, MhcDims
-from mhc_kernels.jax import Params, apply_post, apply_pre, coefficients
+from mhc_kernels.jax import Params, _check, apply_post, apply_pre, coefficients
+from mhc_kernels.jax._check import fail
+from mhc_kernels.jax._export import register as register_for_export
 from mhc_kernels.jax._params import canonical
 from mhc_kernels.jax._site import pre_with_gradient
 from mhc_kernels.spec import Spec
@@ -39,6 +42,7 @@ __all__ = [
     "MhcKernelConfig",
     "MhcWeights",
     "UnsupportedInputError",
+    "compute_sigmoid_gate",
     "hbm_specs",
     "post",
     "pre",
@@ -46,6 +50,7 @@ __all__ = [
 
 Array = jax.Array
 _IMPLEMENTATIONS = ("mosaic", "mosaic_tpu", "xla")
+_NAMES = ", ".join(f'"{name}"' for name in _IMPLEMENTATIONS[:-1]) + f' or "{_IMPLEMENTATIONS[-1]}"'
 
 
 class UnsupportedInputError(ValueError):
@@ -57,10 +62,10 @@ class MhcKernelConfig:
     """rms_epsilon and pre_mapping_epsilon are honoured. The block sizes, vmem_limit_bytes and
     interpret are validated and have no effect: sizes are chosen by the library (`mhc tune`)."""
 
-    block_size: int = 256
-    bwd_block_size: int = 128
+    block_size: int = 128
+    bwd_block_size: int = 32
     bwd_feature_block_size: int = 1024
-    vmem_limit_bytes: int = 64 * 1024 * 1024
+    vmem_limit_bytes: int = 128 * 1024 * 1024
     rms_epsilon: float = 1e-5
     pre_mapping_epsilon: float = 1e-6
     interpret: bool = False
@@ -68,20 +73,21 @@ class MhcKernelConfig:
     def __post_init__(self) -> None:
         for name in ("block_size", "bwd_block_size", "bwd_feature_block_size", "vmem_limit_bytes"):
             value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(
-                    f"MhcKernelConfig: {name}: expected a positive integer, got {value!r}"
-                )
-        if not 0 < self.rms_epsilon < math.inf:
-            raise ValueError(
-                f"MhcKernelConfig: rms_epsilon: expected a positive number, "
-                f"got {self.rms_epsilon!r}"
-            )
-        if not 0 <= self.pre_mapping_epsilon < math.inf:
-            raise ValueError(
-                "MhcKernelConfig: pre_mapping_epsilon: expected a number of at least 0, "
-                f"got {self.pre_mapping_epsilon!r}"
-            )
+            if not _is_number(value, (int, np.integer)) or value < 1:
+                raise fail("MhcKernelConfig", name, "a positive integer", repr(value))
+        for name, allowed, wanted in (
+            ("rms_epsilon", lambda v: 0 < v < math.inf, "a positive number"),
+            ("pre_mapping_epsilon", lambda v: 0 <= v < math.inf, "a number of at least 0"),
+        ):
+            value = getattr(self, name)
+            if not _is_number(value, (int, float, np.number)) or not allowed(value):
+                raise fail("MhcKernelConfig", name, wanted, repr(value))
+        if not isinstance(self.interpret, (bool, np.bool_)):
+            raise fail("MhcKernelConfig", "interpret", "True or False", repr(self.interpret))
+
+
+def _is_number(value: Any, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
 
 
 @jax.tree_util.register_dataclass
@@ -173,13 +179,36 @@ class MhcContext:
     implementation: str
 
 
-def hbm_specs(*args: Any) -> Any:
-    """A block spec for each argument that leaves it whole where it is; one alone for one
-    argument."""
-    from jax.experimental import pallas as pl
+for _kind in (MhcWeights, MhcCoeffParams, MhcCoeffOutputs, MhcCoeffGradients):
+    register_for_export(_kind)
+register_for_export(MhcContext, ("implementation",))
 
-    specs = tuple(pl.BlockSpec(memory_space=pl.ANY) for _ in args)
-    return specs[0] if len(specs) == 1 else specs
+
+def compute_sigmoid_gate(
+    logits: Array, scale: Array, bias: Array, *, multiplier: float = 1.0, epsilon: float = 0.0
+) -> Array:
+    """multiplier sigmoid(scale logits + bias) + epsilon in float32, which the newer layers ask the
+    kernels for on their native path.
+
+    logits: [..., n]; scale: [1]; bias: [n]; any float types. Plain jax.numpy.
+    """
+    to_f32 = lambda value: jnp.asarray(value).astype(jnp.float32)
+    gate = jax.nn.sigmoid(to_f32(scale) * to_f32(logits) + to_f32(bias))
+    return multiplier * gate + epsilon
+
+
+def hbm_specs(*args: Any) -> Any:
+    """Block specs that leave an argument whole where it is: as many as a number says, in the
+    structure of one argument, or one for each of several."""
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import tpu
+
+    spec = pl.BlockSpec(memory_space=tpu.HBM)
+    if len(args) != 1:
+        return (spec,) * len(args)
+    if isinstance(args[0], int):
+        return (spec,) * args[0]
+    return jax.tree.map(lambda _: spec, args[0])
 
 
 def pre(
@@ -193,9 +222,8 @@ def pre(
     """Coefficients and the branch's input.
 
     x: [B, S, n, D] in bf16, f16, f32 or f64; weights: MhcWeights or alike, in any float types.
-    permutations: [n!, n, n] as released versions pass it; it must be the lexicographic set, which
-      is checked where
-      its values are known.
+    permutations: [n!, n, n] as released versions pass it; it must be the lexicographic set. Where
+      its values are known, others are an error; inside a program, they make every gate NaN.
     implementation: "mosaic", "mosaic_tpu" (both: the kernels here), "xla" (plain jax.numpy), a
       sequence of them of which the first counts, or None.
     Returns layer_input [B, S, D] in x's type, and the context. Saved for backward: x and the gates'
@@ -203,9 +231,9 @@ def pre(
     ValueError) otherwise.
     """
     chosen = _implementation(implementation)
-    spec = _spec(x, config)
-    _check_permutations(permutations, spec.streams)
+    spec = _spec("pre", x, config)
     params = _params(weights, spec, x.shape[-1])
+    params = _heed_permutations(permutations, params, spec.streams)
     if chosen == "xla":
         h_pre, h_post, residual = coefficients(x, params, spec, implementation="reference")
         return apply_pre(x, h_pre, spec, implementation="reference"), MhcContext(
@@ -219,43 +247,70 @@ def pre(
 def post(
     layer_output: Array, context: MhcContext, *, config: MhcKernelConfig = MhcKernelConfig()
 ) -> Array:
-    """The next streams [B, S, n, D] from the branch's output [B, S, D] and what `pre` returned."""
+    """The next streams [B, S, n, D] from the branch's output [B, S, D] and what `pre` returned.
+
+    Raises ValueError for an implementation that has no name here, UnsupportedInputError (a
+    ValueError) otherwise.
+    """
+    for name in ("x", "h_post", "residual", "implementation"):
+        if not hasattr(context, name):
+            raise _unsupported("post", "context", "what pre returned", type(context).__name__)
     if context.implementation not in _IMPLEMENTATIONS:
-        raise ValueError(
-            f"post: context.implementation: expected one of {', '.join(_IMPLEMENTATIONS)}, "
-            f"got {context.implementation!r}"
-        )
+        raise fail("post", "context.implementation", _NAMES, repr(context.implementation))
     how = "reference" if context.implementation == "xla" else "kernel"
-    x = context.x
-    if layer_output.shape != (*x.shape[:2], x.shape[-1]):
-        raise UnsupportedInputError(
-            f"post: layer_output: expected shape {[*x.shape[:2], x.shape[-1]]}, "
-            f"got {list(layer_output.shape)}"
-        )
-    return apply_post(
-        x, layer_output, context.h_post, context.residual, _spec(x, config), implementation=how
-    )
+    x, spec = context.x, _spec("post", context.x, config, "context.x")
+    n = spec.streams
+    with _as_unsupported():
+        lead = tuple(x.shape[:2])
+        _check.shape("post", "layer_output", layer_output, {"D": x.shape[-1]}, lead)
+        _check.shape("post", "context.h_post", context.h_post, {"n": n}, lead)
+        _check.shape("post", "context.residual", context.residual, {"n": n, "n_out": n}, lead)
+    return apply_post(x, layer_output, context.h_post, context.residual, spec, implementation=how)
+
+
+# ---- Checks
+# ---------------------------------------------------------------------------------------
+
+
+def _unsupported(
+    operation: str, argument: str, wanted: str, got: Any
+) -> UnsupportedInputError:
+    return UnsupportedInputError(str(fail(operation, argument, wanted, got)))
+
+
+@contextlib.contextmanager
+def _as_unsupported() -> Iterator[None]:
+    """The checks of mhc_kernels.jax under this interface's type of error."""
+    try:
+        yield
+    except ValueError as error:
+        raise UnsupportedInputError(str(error)) from None
 
 
 def _implementation(value: str | Sequence[str] | None) -> str:
-    names = (value,) if isinstance(value, str) else ("mosaic",) if value is None else tuple(value)
+    """The first of the names, all of which must be known."""
+    if value is None:
+        return _IMPLEMENTATIONS[0]
+    if not isinstance(value, (str, Sequence)) or len(value) == 0:
+        raise fail("pre", "implementation", f"{_NAMES} or a sequence of them", repr(value))
+    names = (value,) if isinstance(value, str) else tuple(value)
     for name in names:
         if name not in _IMPLEMENTATIONS:
-            raise ValueError(
-                f"pre: implementation: expected one of {', '.join(_IMPLEMENTATIONS)}, got {name!r}"
-            )
-    if not names:
-        raise ValueError("pre: implementation: expected at least one name, got an empty sequence")
+            raise fail("pre", "implementation", _NAMES, repr(name))
     return str(names[0])
 
 
-def _spec(x: Array, config: MhcKernelConfig) -> Spec:
-    if getattr(x, "ndim", 0) != 4:
-        raise UnsupportedInputError(
-            f"pre: x: expected shape [B, S, n, D], got {list(getattr(x, 'shape', []))}"
-        )
-    if not 1 <= x.shape[2] <= 5:
-        raise UnsupportedInputError(f"pre: x: expected 1 to 5 streams, got {x.shape[2]}")
+def _spec(operation: str, x: Array, config: Any, argument: str = "x") -> Spec:
+    if not isinstance(config, MhcKernelConfig):  # such as MaxText's own
+        names = ("rms_epsilon", "pre_mapping_epsilon")
+        if not all(hasattr(config, name) for name in names):
+            raise fail(operation, "config", "a MhcKernelConfig", type(config).__name__)
+        config = MhcKernelConfig(**{name: getattr(config, name) for name in names})
+    with _as_unsupported():
+        _check.activation(operation, argument, x)
+    if len(x.shape) != 4 or not 1 <= x.shape[2] <= 5 or x.shape[3] < 1:
+        wanted = "shape [B, S, n, D] with n from 1 to 5 and D of at least 1"
+        raise _unsupported(operation, argument, wanted, list(x.shape))
     # The published kernel takes bf16 alone and rounds phi to it; wider activations keep what they
     # came with.
     precision = "bfloat16" if x.dtype == jnp.bfloat16 else "float32"
@@ -268,21 +323,23 @@ def _spec(x: Array, config: MhcKernelConfig) -> Spec:
     )
 
 
-def _check_permutations(permutations: Any, n: int) -> None:
+def _heed_permutations(permutations: Any, params: Params, n: int) -> Params:
+    """params; NaN for alpha where permutations are values of the program and not the lexicographic
+    set. Comparing the few hundred numbers costs nothing beside one token."""
     if permutations is None:
-        return
+        return params
     wanted = (math.factorial(n), n, n)
-    if tuple(permutations.shape) != wanted:
-        raise UnsupportedInputError(
-            f"pre: permutations: expected shape {list(wanted)}, got {list(permutations.shape)}"
-        )
-    if isinstance(permutations, jax.core.Tracer):
-        return
+    got = getattr(permutations, "shape", None)
+    if got is None or tuple(got) != wanted:
+        shown = type(permutations).__name__ if got is None else list(got)
+        raise _unsupported("pre", "permutations", f"shape {list(wanted)}", shown)
     lexicographic = np.eye(n)[np.array(list(itertools.permutations(range(n))))]
+    if isinstance(permutations, jax.core.Tracer):
+        same = jnp.all(permutations == lexicographic.astype(permutations.dtype))
+        return dataclasses.replace(params, alpha=jnp.where(same, params.alpha, jnp.nan))
     if not np.array_equal(np.asarray(permutations).astype(np.float64), lexicographic):
-        raise UnsupportedInputError(
-            "pre: permutations: expected all of them in lexicographic order, got others"
-        )
+        raise _unsupported("pre", "permutations", "all of them in lexicographic order", "others")
+    return params
 
 
 def _params(weights: Any, spec: Spec, embedding: int) -> Params:
@@ -308,9 +365,9 @@ def _params(weights: Any, spec: Spec, embedding: int) -> Params:
 
 
 def _check_weight(weights: Any, name: str, shape: tuple[int, ...]) -> None:
-    got = getattr(getattr(weights, name, None), "shape", None)
-    if got is None or tuple(got) != shape and not (shape == (1,) and tuple(got) == ()):
-        raise UnsupportedInputError(
-            f"pre: weights.{name}: expected shape {list(shape)}, "
-            f"got {None if got is None else list(got)}"
-        )
+    value = getattr(weights, name, None)
+    with _as_unsupported():
+        _check.floating("pre", f"weights.{name}", value)
+    got = tuple(value.shape)
+    if got != shape and not (shape == (1,) and got == ()):
+        raise _unsupported("pre", f"weights.{name}", f"shape {list(shape)}", list(got))

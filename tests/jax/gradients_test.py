@@ -16,6 +16,7 @@ from support import (
     SPECS,
     assert_close,
     assert_equal,
+    equations,
     gradients,
     loss,
     make,
@@ -328,3 +329,25 @@ def test_h_res_is_input_by_output():
             x, jnp.zeros((1, 1)), jnp.zeros((1, 4)), h_res, spec, implementation=implementation
         )
         assert got.ravel().tolist() == [4, 1, 2, 3]
+
+
+@pytest.mark.parametrize("manifold", MANIFOLDS)
+def test_the_reference_multiplies_in_float32(manifold):
+    """Every contraction, forward and backward, asks for full precision: the default of accelerators
+    rounds the operands first."""
+    spec = SPECS[manifold]
+    x, params, w, g = make(spec, (3,), 8)
+    hp = mj.HeadParams(params.phi[:4], jnp.ones(1), jnp.zeros(4))
+
+    def f(x, params, w, hp):
+        return loss(x, params, w, g, spec, "reference") + jnp.sum(
+            mj.head(x, hp, spec, implementation="reference") * w
+        )
+
+    precisions = [
+        e.params["precision"]
+        for e in equations(jax.make_jaxpr(jax.grad(f, (0, 1, 2, 3)))(x, params, w, hp))
+        if e.primitive.name == "dot_general"
+    ]
+    assert len(precisions) >= 8
+    assert set(precisions) == {(jax.lax.Precision.HIGHEST,) * 2}

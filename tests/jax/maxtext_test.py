@@ -7,11 +7,12 @@ import types
 
 import jax
 import jax.numpy as jnp
+import mhc_kernels.jax as mj
 import mhc_kernels.maxtext as seam
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
-from support import Golden, assert_close, relative
+from support import Golden, assert_close, assert_equal, relative
 
 IMPLEMENTATIONS = ("mosaic_tpu", "xla")
 
@@ -131,44 +132,150 @@ def test_any_object_with_the_attributes_serves():
     )
 
 
-def test_errors():
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_permutations_inside_a_program(implementation):
+    """Values that are not known when traced: the right set changes nothing, a wrong one is seen."""
+    x, weights, w, g = make()
+    run = jax.jit(
+        lambda x, weights, perms: seam.pre(x, weights, perms, implementation=implementation)
+    )
+    right = permutation_matrices(4)
+    got, want = (run(x, weights, p) for p in (jnp.asarray(right, x.dtype), None))
+    assert_equal(got, want)
+    swapped = right[[1, 0, *range(2, 24)]]
+    for wrong in (right[::-1], swapped, right + 1e-2, np.full_like(right, np.nan)):
+        layer_input, context = run(x, weights, jnp.asarray(wrong, jnp.float32))
+        for value in (layer_input, context.h_post, context.residual):
+            assert np.isnan(np.asarray(value, np.float32)).all()
+
+    def loss(x, weights, perms):
+        layer_input, context = seam.pre(x, weights, perms, implementation=implementation)
+        return jnp.sum((seam.post(layer_input, context) * g).astype(jnp.float32))
+
+    f = jax.jit(jax.grad(loss, (0, 1)))
+    assert_equal(f(x, weights, jnp.asarray(right, x.dtype)), f(x, weights, None))
+    assert np.isnan(np.asarray(f(x, weights, jnp.asarray(swapped, x.dtype))[0], np.float32)).all()
+
+
+def bad_calls():
     x, weights, _, _ = make()
     perms = permutation_matrices(4)
-    assert issubclass(seam.UnsupportedInputError, ValueError)
-    for bad in ("triton", ("mosaic", "triton"), ()):
-        with pytest.raises(ValueError, match="implementation"):
-            seam.pre(x, weights, implementation=bad)
-    for good in ("mosaic", "mosaic_tpu", "xla", ("xla", "mosaic"), None):
-        seam.pre(x, weights, implementation=good)
-    with pytest.raises(
-        seam.UnsupportedInputError,
-        match=r"permutations: expected all of them in lexicographic order",
-    ):
-        seam.pre(x, weights, perms[::-1])
-    with pytest.raises(
-        seam.UnsupportedInputError,
-        match=r"permutations: expected shape \[24, 4, 4\], got \[6, 3, 3\]",
-    ):
-        seam.pre(x, weights, permutation_matrices(3))
-    with pytest.raises(seam.UnsupportedInputError, match=r"x: expected shape \[B, S, n, D\]"):
-        seam.pre(x[0], weights)
-    with pytest.raises(
-        seam.UnsupportedInputError, match=r"weights.pre_bias: expected shape \[4\], got \[3\]"
-    ):
-        seam.pre(x, dataclasses.replace(weights, pre_bias=weights.pre_bias[:3]))
     context = seam.pre(x, weights)[1]
-    with pytest.raises(ValueError, match="context.implementation"):
-        seam.post(x[:, :, 0], dataclasses.replace(context, implementation="triton"))
-    with pytest.raises(ValueError, match="layer_output: expected shape"):
-        seam.post(x, context)
-    for bad in (
-        dict(block_size=0),
-        dict(rms_epsilon=0.0),
-        dict(pre_mapping_epsilon=-1.0),
-        dict(vmem_limit_bytes="1"),
+    u = x[:, :, 0]
+    names = '"mosaic", "mosaic_tpu" or "xla"'
+    pre = lambda *a, **k: lambda: seam.pre(*a, **k)
+    post = lambda *a, **k: lambda: seam.post(*a, **k)
+    config = lambda **k: lambda: seam.MhcKernelConfig(**k)
+    with_weight = lambda **k: pre(x, dataclasses.replace(weights, **k))
+    with_context = lambda **k: post(u, dataclasses.replace(context, **k))
+    shape = "expected shape [B, S, n, D] with n from 1 to 5 and D of at least 1"
+    return {
+        f"pre: implementation: expected {names}, got 'triton'": pre(
+            x, weights, implementation="triton"
+        ),
+        f"pre: implementation: expected {names}, got 'triton-2'": pre(
+            x, weights, implementation=("mosaic", "triton-2")
+        ),
+        f"pre: implementation: expected {names}, got 'triton-3'": pre(
+            x, weights, implementation=["triton-3", "xla"]
+        ),
+        f"pre: implementation: expected {names} or a sequence of them, got ()": pre(
+            x, weights, implementation=()
+        ),
+        f"pre: implementation: expected {names} or a sequence of them, got 3": pre(
+            x, weights, implementation=3
+        ),
+        "pre: permutations: expected all of them in lexicographic order, got others": pre(
+            x, weights, perms[::-1]
+        ),
+        "pre: permutations: expected shape [24, 4, 4], got [6, 3, 3]": pre(
+            x, weights, permutation_matrices(3)
+        ),
+        "pre: permutations: expected shape [24, 4, 4], got str": pre(x, weights, "lexicographic"),
+        f"pre: x: {shape}, got [5, 4, 16]": pre(x[0], weights),
+        f"pre: x: {shape}, got [2, 5, 6, 16]": pre(jnp.ones((2, 5, 6, 16)), weights),
+        f"pre: x: {shape}, got [2, 5, 4, 0]": pre(x[..., :0], weights),
+        "pre: x: expected a float type, got int32": pre(x.astype(jnp.int32), weights),
+        "pre: x: expected an array, got list": pre([1.0], weights),
+        "pre: weights.pre_bias: expected shape [4], got [3]": with_weight(
+            pre_bias=weights.pre_bias[:3]
+        ),
+        "pre: weights.res_alpha: expected a float type, got int32": with_weight(
+            res_alpha=weights.res_alpha.astype(jnp.int32)
+        ),
+        "pre: weights.norm_scale: expected an array, got NoneType": with_weight(norm_scale=None),
+        "pre: config: expected a MhcKernelConfig, got dict": pre(x, weights, config={}),
+        "post: config: expected a MhcKernelConfig, got NoneType": post(u, context, config=None),
+        f"post: context.implementation: expected {names}, got 'triton'": with_context(
+            implementation="triton"
+        ),
+        "post: context: expected what pre returned, got tuple": post(u, (x,)),
+        "post: layer_output: expected shape [2, 5, D=16], got [2, 5, 4, 16]": post(x, context),
+        "post: layer_output: expected a float type, got int32": post(u.astype(jnp.int32), context),
+        f"post: context.x: {shape}, got [2, 5, 16]": with_context(x=u),
+        "post: context.h_post: expected shape [2, 5, n=4], got [2, 5, 3]": with_context(
+            h_post=context.h_post[..., :3]
+        ),
+        "post: context.residual: expected shape [2, 5, n=4, n_out=4], got [2, 5, 4]": with_context(
+            residual=context.residual[..., 0]
+        ),
+        "MhcKernelConfig: block_size: expected a positive integer, got 0": config(block_size=0),
+        "MhcKernelConfig: block_size: expected a positive integer, got True": config(
+            block_size=True
+        ),
+        "MhcKernelConfig: bwd_block_size: expected a positive integer, got 1.5": config(
+            bwd_block_size=1.5
+        ),
+        "MhcKernelConfig: vmem_limit_bytes: expected a positive integer, got '1'": config(
+            vmem_limit_bytes="1"
+        ),
+        "MhcKernelConfig: rms_epsilon: expected a positive number, got 0.0": config(
+            rms_epsilon=0.0
+        ),
+        "MhcKernelConfig: rms_epsilon: expected a positive number, got nan": config(
+            rms_epsilon=float("nan")
+        ),
+        "MhcKernelConfig: rms_epsilon: expected a positive number, got '1e-5'": config(
+            rms_epsilon="1e-5"
+        ),
+        "MhcKernelConfig: pre_mapping_epsilon: expected a number of at least 0, got -1.0": config(
+            pre_mapping_epsilon=-1.0
+        ),
+        "MhcKernelConfig: interpret: expected True or False, got 'no'": config(interpret="no"),
+    }
+
+
+@pytest.mark.parametrize("message", list(bad_calls()))
+def test_errors(message):
+    """All name operation, argument, wanted and got; what concerns inputs has a type of its own."""
+    with pytest.raises(ValueError) as raised:
+        bad_calls()[message]()
+    assert str(raised.value) == message
+    names = ("implementation", "config", "Config")
+    assert isinstance(raised.value, seam.UnsupportedInputError) == (
+        not any(n in message.split(" expected ")[0] for n in names)
+    )
+
+
+def test_names_that_are_accepted():
+    x, weights, _, _ = make()
+    assert issubclass(seam.UnsupportedInputError, ValueError)
+    for good, used in (
+        ("mosaic", "mosaic"),
+        ("mosaic_tpu", "mosaic_tpu"),
+        ("xla", "xla"),
+        (("xla", "mosaic"), "xla"),
+        (["mosaic", "xla"], "mosaic"),
+        (None, "mosaic"),
     ):
-        with pytest.raises(ValueError, match=next(iter(bad))):
-            seam.MhcKernelConfig(**bad)
+        assert seam.pre(x, weights, implementation=good)[1].implementation == used
+
+
+def test_a_config_of_another_class_serves():
+    x, weights, _, _ = make()
+    other = types.SimpleNamespace(rms_epsilon=1e-3, pre_mapping_epsilon=0.25)
+    ours = seam.MhcKernelConfig(rms_epsilon=1e-3, pre_mapping_epsilon=0.25)
+    assert_equal(seam.pre(x, weights, config=other), seam.pre(x, weights, config=ours))
 
 
 def test_dims_and_costs():
@@ -204,7 +311,19 @@ def test_other_names():
     params = weights.to_coeff_params()
     assert params.phi.shape == (64, 32) and isinstance(params, seam.MhcCoeffParams)
     assert len(jax.tree.leaves(seam.MhcCoeffGradients(*jax.tree.leaves(params)))) == 7
-    assert len(seam.hbm_specs(1, 2)) == 2 and not isinstance(seam.hbm_specs(1), tuple)
+    assert len(seam.hbm_specs("a", "b")) == 2 and len(seam.hbm_specs(3)) == 3
+    assert set(seam.hbm_specs({"a": 1.0, "b": 2.0})) == {"a", "b"}
+
+
+def test_sigmoid_gate():
+    """In float32 whatever the types, with the gates' own formula."""
+    rng = np.random.default_rng(1)
+    logits, bias = (jnp.asarray(rng.standard_normal(s), jnp.bfloat16) for s in ((3, 4), (4,)))
+    scale = jnp.asarray([0.7], jnp.bfloat16)
+    got = seam.compute_sigmoid_gate(logits, scale, bias, multiplier=2.0, epsilon=0.125)
+    v = lambda a: np.asarray(a, np.float64)
+    want = 2 / (1 + np.exp(-(v(scale) * v(logits) + v(bias)))) + 0.125
+    assert got.dtype == jnp.float32 and relative(got, want) < 1e-6
 
 
 @pytest.mark.parametrize("kind", [jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit])
@@ -234,3 +353,15 @@ def test_maxtexts_own_layer(devices, monkeypatch):
     monkeypatch.setattr(import_layer(), "mhc_kernel", seam)
     native, fast = (run_layer(make_layer(kernel, devices), devices) for kernel in (False, True))
     assert_close(fast, native, 1e-4)
+
+
+def test_export_takes_the_seams_pytrees():
+    x, weights, _, _ = make()
+    made = jax.export.export(jax.jit(seam.pre), disabled_checks=mj.export_checks())(x, weights)
+    u, context = jax.export.deserialize(made.serialize(vjp_order=1)).call(x, weights)
+    want = jax.jit(seam.pre)(x, weights)
+    assert jax.tree.structure((u, context)) == jax.tree.structure(want)
+    assert_equal((u, context), want)
+    post = jax.export.export(jax.jit(seam.post), disabled_checks=mj.export_checks())(u, context)
+    again = jax.export.deserialize(post.serialize()).call(u, context)
+    assert_equal(again, jax.jit(seam.post)(u, context))

@@ -7,7 +7,17 @@ import jax.numpy as jnp
 import mhc_kernels.jax as mj
 import pytest
 from jax.ad_checkpoint import checkpoint_name
-from support import IMPLEMENTATIONS, SPECS, assert_close, loss, make, mhc_calls, site
+from support import (
+    IMPLEMENTATIONS,
+    SPECS,
+    assert_close,
+    assert_equal,
+    equations,
+    loss,
+    make,
+    mhc_calls,
+    site,
+)
 
 SPEC = SPECS["permutation"]
 B, S, N, D, M = 2, 5, 4, 12, 32
@@ -146,14 +156,75 @@ def without_remat():
     }
 
 
+def test_every_policy_of_jax_is_here():
+    """Those that make policies are in the table with every name of ours."""
+    makers = {
+        "save_anything_except_these_names": "anything_except",
+        "save_any_names_but_these": "any_names",
+        "save_only_these_names": "all_three",
+        "save_from_both_policies": "from_both",
+        "save_and_offload_only_these_names": "offload",
+        "offload_dot_with_no_batch_dims": "offload_dot",
+    }
+    assert set(makers.values()) <= set(POLICIES)
+    names = {n for n in dir(P) if not n.startswith("_") and callable(getattr(P, n))}
+    assert all(getattr(P, n) in POLICIES.values() for n in names - set(makers))
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("policy", ["default", *POLICIES])
-def test_remat_gives_the_same_gradients(policy, without_remat):
+def test_remat_gives_the_same_gradients(policy, implementation, without_remat):
+    """To the bit for kernels, where what is made again is the same call."""
     x, params, w, g = make(SPEC, (B, S), D, seed=1)
     got = jax.jit(jax.grad(two_sites, (0, 1, 2)), static_argnums=(4, 5))(
-        x, params, w, g, policy, "kernel"
+        x, params, w, g, policy, implementation
     )
-    assert_close(got, without_remat["kernel"], 1e-6)
-    assert_close(got, without_remat["reference"], 5e-5)
+    if implementation == "kernel":
+        assert_equal(got, without_remat["kernel"])
+    else:
+        assert_close(got, without_remat["reference"], 1e-6)
+    other = IMPLEMENTATIONS[implementation == "kernel"]
+    assert_close(got, without_remat[other], 5e-5)
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_what_is_offloaded_goes_to_host_memory(implementation):
+    """The named values and nothing else, each there and back once."""
+    x, params, w, g = make(SPEC, (B, S), D, seed=1)
+
+    def moves(policy):
+        def both(x, params, w):
+            for _ in range(2):
+                x = site(x, params, w, SPEC, implementation)
+            return x
+
+        step = jax.checkpoint(both, policy=policy)
+        f = jax.grad(lambda x, p, w: jnp.sum(step(x, p, w) * g), (0, 1, 2))
+        found = {"Host": [], "Device": []}
+        for eqn in equations(jax.make_jaxpr(f)(x, params, w)):
+            if eqn.primitive.name == "device_put":
+                (space,) = eqn.params["devices"]
+                found[space.name].append(eqn.invars[0].aval.shape)
+                assert ("host" in str(eqn.invars[0].aval)) == (space.name == "Device")
+        return sorted(found["Host"]), sorted(found["Device"])
+
+    offload = lambda *names: P.save_and_offload_only_these_names(
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=list(names),
+        offload_src="device",
+        offload_dst="pinned_host",
+    )
+    for names, shapes in (
+        (["mhc_layer_input"], [(B, S, D)] * 2),
+        (["mhc_x_next"], [(B, S, N, D)]),  # of the first site: the last is the result
+        (["mhc_layer_input", "mhc_x_next"], [(B, S, D)] * 2 + [(B, S, N, D)]),
+        (["another"], []),
+    ):
+        assert moves(offload(*names)) == (sorted(shapes), sorted(shapes)), names
+    there, back = moves(offload("mhc_coefficients"))
+    assert there == back and (B, S, M) in there and (B, S, N, D) not in there
+    dots = moves(POLICIES["offload_dot"])
+    assert dots[0] == dots[1] and bool(dots[0]) == (implementation == "reference")
 
 
 def saved_bytes(policy):

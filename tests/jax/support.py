@@ -127,19 +127,21 @@ def count_ops(compiled_text, op):
     return sum(any(w in line for w in words) for line in compiled_text.splitlines())
 
 
+def equations(jaxpr):
+    """Every equation of a jaxpr, those of inner ones too."""
+    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
+        yield eqn
+        for inner in jaxprs_in_params(eqn.params):
+            yield from equations(inner)
+
+
 def mhc_calls(jaxpr):
     """(operation, inputs, outputs) of every kernel in a jaxpr, inner ones too."""
-    found = []
-
-    def walk(j):
-        for eqn in j.eqns:
-            if eqn.primitive.name.startswith("mhc_"):
-                found.append((eqn.params["operation"], eqn.params["inputs"], eqn.params["outputs"]))
-            for inner in jaxprs_in_params(eqn.params):
-                walk(inner)
-
-    walk(getattr(jaxpr, "jaxpr", jaxpr))
-    return found
+    return [
+        (e.params["operation"], e.params["inputs"], e.params["outputs"])
+        for e in equations(jaxpr)
+        if e.primitive.name.startswith("mhc_")
+    ]
 
 
 SPECS = {

@@ -13,6 +13,7 @@ from support import (
     SPECS,
     assert_close,
     assert_equal,
+    equations,
     gradients,
     loss,
     make,
@@ -126,44 +127,152 @@ def test_the_gradient_overwrites_g_where_it_may():
     assert_close(jax.jit(jax.grad(f))(x), jax.jit(jax.grad(reference))(x), 3e-2)
 
 
-def test_export_round_trip():
+def exported(f, *args, vjp_order=0):
+    """f after a round trip through bytes."""
+    made = jax.export.export(jax.jit(f), disabled_checks=mj.export_checks())(*args)
+    return jax.export.deserialize(made.serialize(vjp_order=vjp_order))
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_export_round_trip(implementation):
+    """Params as an argument and as a result, with and without norm_weight."""
     x, params, w, g = make(SPEC, (6,), 12, seed=9)
-    f = jax.jit(lambda x, p: jax.grad(loss, (0, 1))(x, p, w, g, SPEC))
-    exported = jax.export.export(f, disabled_checks=mj.export_checks())(x, params)
-    assert "mhc_kernels.pre_backward.v1" in exported.mlir_module()
-    leaves = lambda x, *p: jax.tree.leaves(f(x, jax.tree.unflatten(jax.tree.structure(params), p)))
-    flat = jax.export.export(jax.jit(leaves), disabled_checks=mj.export_checks())(
-        x, *jax.tree.leaves(params)
-    )
-    again = jax.export.deserialize(flat.serialize())
-    assert_equal(again.call(x, *jax.tree.leaves(params)), jax.tree.leaves(f(x, params)))
+    f = jax.jit(lambda x, p: jax.grad(loss, (0, 1))(x, p, w, g, SPEC, implementation))
+    for p in (params, mj.Params(params.phi, params.alpha, params.bias)):
+        again = exported(f, x, p)
+        assert ("mhc_kernels.pre_backward.v1" in again.mlir_module()) == (
+            implementation == "kernel"
+        )
+        assert_equal(again.call(x, p), f(x, p))
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("manifold", [mhc.Sinkhorn(7, 1e-3), "permutation"])
+def test_export_of_the_state(manifold, implementation):
+    """pre and post as two programs, the state between them; and the gradient of an exported pre."""
+    spec = mhc.Spec(streams=3, manifold=manifold, norm_form="outside", pre_eps=0.25)
+    x, params, w, g = make(spec, (6,), 12, seed=10)
+    pre = lambda x, p: mj.pre(x, p, spec, implementation=implementation)
+    first = exported(pre, x, params, vjp_order=1)
+    u, state = first.call(x, params)
+    want_u, want_state = jax.jit(pre)(x, params)
+    assert jax.tree.structure(state) == jax.tree.structure(want_state)
+    assert_equal((u, state), (want_u, want_state))
+    second = exported(mj.post, *jax.eval_shape(pre, x, params), vjp_order=1)
+    y = jnp.tanh(u * w)
+    assert_equal(second.call(y, state), jax.jit(mj.post)(y, state))
+
+    def through_programs(x, p, w):
+        u, state = first.call(x, p)
+        return jnp.sum(second.call(jnp.tanh(u * w), state) * g)
+
+    got = jax.jit(jax.grad(through_programs, (0, 1, 2)))(x, params, w)
+    assert_close(got, gradients(x, params, w, g, spec, implementation), 1e-6)
+
+
+def test_export_of_the_other_pytrees():
+    spec = mhc.Spec(streams=3)
+    x, params, _, _ = make(spec, (6,), 12, seed=11)
+    project = lambda x, p: mj.project_partial(x, p, spec, embedding=24)
+    q, sum_squares = exported(project, x, params).call(x, params)
+    assert isinstance(sum_squares, mj.SumSquares) and sum_squares.embedding == 24
+    gates = lambda q, s, p: mj.coefficients_from_partials(q, s, p, spec)
+    again = exported(gates, q, sum_squares, params)
+    assert_equal(again.call(q, sum_squares, params), jax.jit(gates)(q, sum_squares, params))
+    hp = mj.HeadParams(params.phi[:3], jnp.ones(1), jnp.zeros(3))
+    head = lambda x, p: mj.head(x, p, spec)
+    assert_equal(exported(head, x, hp, vjp_order=1).call(x, hp), jax.jit(head)(x, hp))
 
 
 # ---- Refusals
 # -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "second",
-    [
-        lambda f: jax.grad(lambda x: jnp.sum(jax.grad(f)(x))),
-        lambda f: jax.hessian(f),
-        lambda f: jax.jacfwd(jax.grad(f)),
-    ],
-)
-def test_second_derivatives_are_refused(second):
-    x, params, w, g = make(SPEC, (2,), 4)
-    with pytest.raises(
-        NotImplementedError,
-        match='has neither forward-mode nor second derivatives.*implementation="reference"',
-    ):
-        second(lambda x: loss(x, params, w, g, SPEC))(x)
+def operations(implementation):
+    """Every operation as a function of one array, named as its error names it."""
+    spec = SPEC
+    x, params, w, _ = make(spec, (2,), 4, seed=12)
+    how = dict(implementation=implementation)
+    h_pre, h_post, h_res = mj.coefficients(x, params, spec, implementation="reference")
+    state = mj.pre(x, params, spec, **how)[1]
+    total = lambda tree: sum(jnp.sum(jnp.sin(v)) for v in jax.tree.leaves(tree))
+    hp = mj.HeadParams(params.phi[:4], params.alpha[:1], params.bias[:4])
+    q, squares = mj.project_partial(x, params, spec, embedding=4, implementation="reference")
+    mp = lambda phi: mj.Params(phi, params.alpha, params.bias)
+    return {
+        "pre of x": (lambda x: mj.pre(x, params, spec, **how)[0], x),
+        "pre of phi": (lambda phi: mj.pre(x, mp(phi), spec, **how)[0], params.phi),
+        "post of layer_output": (lambda y: mj.post(y, state), x[:, 0]),
+        "coefficients of x": (lambda x: mj.coefficients(x, params, spec, **how), x),
+        "coefficients of bias": (
+            lambda b: mj.coefficients(x, mj.Params(params.phi, params.alpha, b), spec, **how),
+            params.bias,
+        ),
+        "apply_pre of x": (lambda x: mj.apply_pre(x, h_pre, spec, **how), x),
+        "apply_post of h_res": (
+            lambda h: mj.apply_post(x, x[:, 0], h_post, h, spec, **how),
+            h_res,
+        ),
+        "site_state of x": (
+            lambda x: mj.post(x[:, 0], mj.site_state(x, h_post, h_res, spec, **how)),
+            x,
+        ),
+        "project_partial of x": (
+            lambda x: mj.project_partial(x, params, spec, embedding=4, **how),
+            x,
+        ),
+        "coefficients_from_partials of q": (
+            lambda q: mj.coefficients_from_partials(q, squares, params, spec, **how),
+            q,
+        ),
+        "head of x": (lambda x: mj.head(x, hp, spec, **how), x),
+        "expand of h": (lambda h: mj.expand(h, 4, **how), x[:, 0]),
+        "reduce of x": (lambda x: mj.reduce(x, **how), x),
+    }, total
 
 
-def test_forward_mode_is_refused():
-    x, params, w, g = make(SPEC, (2,), 4)
-    with pytest.raises((TypeError, NotImplementedError), match="forward-mode"):
-        jax.jvp(lambda x: loss(x, params, w, g, SPEC), (x,), (x,))
+NOT_FOR_KERNELS = {
+    "jvp": lambda f, x: jax.jvp(f, (x,), (x,)),
+    "jit of jvp": lambda f, x: jax.jit(lambda x: jax.jvp(f, (x,), (x,)))(x),
+    "jvp of jit": lambda f, x: jax.jvp(jax.jit(f), (x,), (x,)),
+    "jvp of checkpoint": lambda f, x: jax.jvp(jax.checkpoint(f), (x,), (x,)),
+    "jvp of scan": lambda f, x: jax.jvp(
+        lambda x: jax.lax.scan(lambda c, v: (c + f(v), None), 0.0, x[None])[0], (x,), (x,)
+    ),
+    "jvp of vmap": lambda f, x: jax.jvp(jax.vmap(f), (x[None],), (x[None],)),
+    "jacfwd": lambda f, x: jax.jacfwd(f)(x),
+    "linearize": lambda f, x: jax.linearize(f, x)[1](x),
+    "grad of grad": lambda f, x: jax.grad(lambda x: jnp.sum(jax.grad(f)(x) ** 2))(x),
+    "hessian": lambda f, x: jax.hessian(f)(x),
+    "jacrev of grad": lambda f, x: jax.jacrev(jax.grad(f))(x),
+}
+
+
+@pytest.mark.parametrize("operation", list(operations("kernel")[0]))
+def test_one_clear_error_for_what_kernels_cannot_differentiate(operation):
+    """Whatever the transformation: never JAX's own error about custom gradients."""
+    made, total = operations("kernel")
+    f, x = made[operation]
+    for name, transformed in NOT_FOR_KERNELS.items():
+        with pytest.raises(
+            NotImplementedError,
+            match=r"^\w+: a kernel has neither forward-mode nor second derivatives.*"
+            'implementation="reference"',
+        ) as raised:
+            transformed(lambda x: total(f(x)), x)
+        if "grad" not in name and name != "hessian":  # there an inner operation may come first
+            assert str(raised.value).startswith(operation.split()[0] + ":"), name
+
+
+def test_the_guard_is_gone_where_it_is_differentiated():
+    """Nothing is saved twice because of it, and without derivatives it compiles to nothing."""
+    x, params, w, g = make(SPEC, (2,), 4, seed=13)
+    names = lambda f: {e.primitive.name for e in equations(jax.make_jaxpr(f)(x))}
+    f = lambda x: loss(x, params, w, g, SPEC)
+    assert "reverse_only" in names(f)
+    assert not {"reverse_only", "no_forward_mode"} & names(jax.grad(f))
+    text = jax.jit(f).lower(x).as_text()
+    assert "reverse_only" not in text and "no_forward_mode" not in text
 
 
 def test_the_reference_has_them():
@@ -171,6 +280,8 @@ def test_the_reference_has_them():
     f = lambda x: loss(x, params, w, g, SPEC, "reference")
     assert jax.jit(jax.hessian(f))(x).shape == x.shape * 2
     jax.jvp(f, (x,), (x,))
+    jax.linearize(f, x)[1](x)
+    assert jax.jit(jax.grad(lambda x: jnp.sum(jax.grad(f)(x) ** 2)))(x).shape == x.shape
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
@@ -232,16 +343,43 @@ def bad_calls():
         r"project_partial: embedding: expected D of all shards, at least 8, got 4": lambda: (
             mj.project_partial(x, params, spec, embedding=4)
         ),
-        r"coefficients_from_partials: embedding: expected D of all shards": lambda: (
+        r"coefficients_from_partials: embedding: expected D of all shards, since": lambda: (
             mj.coefficients_from_partials(jnp.ones((2, 24)), jnp.ones(2), params, spec)
+        ),
+        r"coefficients_from_partials: embedding: expected D of all shards, at least 1, got 0": (
+            lambda: mj.coefficients_from_partials(
+                jnp.ones((2, 24)), jnp.ones(2), params, spec, embedding=0
+            )
+        ),
+        r"coefficients_from_partials: embedding: expected that of sum_squares, 16, or None, got 0": (
+            lambda: mj.coefficients_from_partials(
+                jnp.ones((2, 24)), mj.SumSquares(jnp.ones(2), 16), params, spec, embedding=0
+            )
+        ),
+        r"coefficients_from_partials: embedding: expected that of sum_squares, 16, or None, got 8": (
+            lambda: mj.coefficients_from_partials(
+                jnp.ones((2, 24)), mj.SumSquares(jnp.ones(2), 16), params, spec, embedding=8
+            )
+        ),
+        r"project_partial: embedding: expected D of all shards, at least 8, got True": lambda: (
+            mj.project_partial(x, params, spec, embedding=True)
         ),
         r"head: params.alpha: expected shape \[groups=1\]": lambda: mj.head(
             x, replace(phi=params.phi[:4], bias=params.bias[:4]), spec
         ),
         r"expand: streams: expected 1 to 16, got 17": lambda: mj.expand(x, 17),
         r'reduce: mode: expected "sum" or "mean", got \'max\'': lambda: mj.reduce(x, mode="max"),
-        r"init_params: embedding: expected at least 1, got 0": lambda: mj.init_params(
+        r"init_params: embedding: expected an integer of at least 1, got 0": lambda: mj.init_params(
             jax.random.key(0), spec, 0
+        ),
+        r"init_params: embedding: expected an integer of at least 1, got 8.0": lambda: (
+            mj.init_params(jax.random.key(0), spec, 8.0)
+        ),
+        r"init_params: spec: expected a mhc_kernels.Spec, got str": lambda: mj.init_params(
+            jax.random.key(0), "liger", 8
+        ),
+        r"init_params: dtype: expected a float type, got": lambda: mj.init_params(
+            jax.random.key(0), spec, 8, dtype=jnp.int32
         ),
         r"Spec: norm_eps: expected a finite number of at least 1.2e-38, got 0": lambda: mhc.Spec(
             norm_eps=0

@@ -10,6 +10,7 @@ jax.numpy.
 Every function takes implementation="kernel" or "reference". See docs/jax.md.
 """
 
+from mhc_kernels.jax import _export as _export
 from mhc_kernels.jax._halves import apply_post, apply_pre, coefficients
 from mhc_kernels.jax._params import HeadParams, Params, init_params
 from mhc_kernels.jax._partial import SumSquares, coefficients_from_partials, project_partial

@@ -15,6 +15,7 @@ from mhc_kernels.jax._names import COEFFICIENTS, LAYER_INPUT, X_NEXT
 from mhc_kernels.jax._params import Params, canonical
 from mhc_kernels.jax._primitive import call, lift
 from mhc_kernels.jax._site import gate_type
+from mhc_kernels.jax._reverse_only import reverse_only
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -118,19 +119,20 @@ def _coefficients(spec: Spec) -> Any:
         return narrow(r, ("d_x", x), *zip(PARAM_GRADIENTS, params))
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("coefficients", f)
 
 
 @functools.lru_cache(maxsize=None)
 def _apply_pre(spec: Spec) -> Any:
-    @jax.custom_vjp
-    def f(x: Any, h_pre: Any) -> Any:
+    def run(x: Any, h_pre: Any) -> Any:
         return call("apply_pre", dict(x=x, h_pre=h_pre), ("layer_input",), spec)["layer_input"]
+
+    f = jax.custom_vjp(run)
 
     def forward(x: Any, h_pre: Any) -> Any:
         wanted = asked(x=x, h_pre=h_pre)
         x, h_pre = values_of((x, h_pre))
-        layer_input = checkpoint_name(f(x, h_pre), LAYER_INPUT)
+        layer_input = checkpoint_name(run(x, h_pre), LAYER_INPUT)
         return layer_input, (
             wanted,
             x if "d_h_pre" in wanted.names else None,
@@ -150,7 +152,7 @@ def _apply_pre(spec: Spec) -> Any:
         return r.get("d_x"), r.get("d_h_pre")
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("apply_pre", f)
 
 
 @functools.lru_cache(maxsize=None)
@@ -183,4 +185,4 @@ def _apply_post(spec: Spec) -> Any:
         return tuple(r.get(f"d_{name}") for name in names)
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("apply_post", f)

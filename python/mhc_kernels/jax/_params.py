@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mhc_kernels.jax import _check
 from mhc_kernels.jax._explicit import replicated
 from mhc_kernels.jax._primitive import lift, varying_axes
 from mhc_kernels.spec import Spec
@@ -56,27 +57,31 @@ class HeadParams:
 def init_params(key: Array, spec: Spec, embedding: int, *, dtype: Any = jnp.float32) -> Params:
     """Parameters near the ordinary residual connection: h_pre = 1/n, h_post = 1, h_res close to I.
 
-    key: a key of jax.random. Returns Params of `dtype` without norm_weight. phi is normal with
+    key: a key of jax.random; dtype: any float type, that of the Params returned, which have no
+    norm_weight. Raises ValueError naming argument, wanted and got. phi is normal with
     variance 1/(n D), so that z has variance one, and enters with alpha = 0.01; the identity leads
-    by 8
-    logits.
+    by 8 logits. h_post is between 0 and spec.post_mult, so that it starts as near to 1 as 0.999
+    post_mult comes; where post_mult is 0 or negative it cannot come near and starts at half of it.
 
     >>> import jax, mhc_kernels as mhc, mhc_kernels.jax as mj
     >>> mj.init_params(jax.random.key(0), mhc.Spec(streams=2), 8).phi.shape
     (8, 2, 8)
     """
-    if embedding < 1:
-        raise ValueError(f"init_params: embedding: expected at least 1, got {embedding}")
+    _check.spec("init_params", spec)
+    if not isinstance(embedding, int) or isinstance(embedding, bool) or embedding < 1:
+        raise _check.fail("init_params", "embedding", "an integer of at least 1", repr(embedding))
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise _check.fail("init_params", "dtype", "a float type", repr(dtype))
     n, m = spec.streams, spec.coefficients
     phi = jax.random.normal(key, (m, n, embedding), jnp.float32) / math.sqrt(n * embedding)
     pre = jnp.full((n,), -math.log(n - 1) if n > 1 else 8.0)
-    post = jnp.full((n,), _logit(1.0 / spec.post_mult))
+    post = jnp.full((n,), _logit(1.0 / spec.post_mult) if spec.post_mult > 0 else 0.0)
     bias = jnp.concatenate([pre, post, _identity_logits(spec)])
     return Params(phi.astype(dtype), jnp.full((3,), 0.01, dtype), bias.astype(dtype))
 
 
 def _logit(share: float) -> float:
-    share = min(max(share, 1e-3), 1 - 1e-3)
+    share = min(max(share, 1e-30), 1 - 1e-3)
     return math.log(share / (1 - share))
 
 

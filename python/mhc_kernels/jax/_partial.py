@@ -29,6 +29,7 @@ from mhc_kernels.jax._gradient import asked, given, narrow, values_of
 from mhc_kernels.jax._names import COEFFICIENTS
 from mhc_kernels.jax._params import Params
 from mhc_kernels.jax._primitive import call, lift, varying_axes
+from mhc_kernels.jax._reverse_only import reverse_only
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -72,13 +73,7 @@ def project_partial(
     Saved for backward: x. Raises ValueError naming argument, wanted and got.
     """
     _check.site("project_partial", x, params, spec, implementation)
-    if not isinstance(embedding, int) or embedding < x.shape[-1]:
-        raise _check.fail(
-            "project_partial",
-            "embedding",
-            f"D of all shards, at least {x.shape[-1]}",
-            repr(embedding),
-        )
+    _check_embedding("project_partial", embedding, x.shape[-1])
     if implementation == "reference":
         q, sum_squares = _reference.project(x, params.phi, params.norm_weight, spec)
         return q, SumSquares(sum_squares, embedding)
@@ -103,7 +98,8 @@ def coefficients_from_partials(
 
     q: [..., m] and sum_squares: [...], each summed over the shards; params: alpha and bias are
       read.
-    embedding: D of all shards together; needed only where sum_squares has become a plain array.
+    embedding: D of all shards together; needed only where sum_squares has become a plain array,
+      and no other than its own where it has not.
     Returns h_pre [..., n], h_post [..., n], h_res [..., n, n] in q's type.
     Saved for backward: z, inv_rms, sum_squares. Raises ValueError naming argument, wanted and got.
     """
@@ -111,11 +107,15 @@ def coefficients_from_partials(
     _check.spec(operation, spec)
     _check.implementation(operation, implementation)
     if isinstance(sum_squares, SumSquares):
-        embedding, sum_squares = embedding or sum_squares.embedding, sum_squares.value
+        if embedding is not None and embedding != sum_squares.embedding:
+            wanted = f"that of sum_squares, {sum_squares.embedding}, or None"
+            raise _check.fail(operation, "embedding", wanted, repr(embedding))
+        embedding, sum_squares = sum_squares.embedding, sum_squares.value
     if embedding is None:
         raise _check.fail(
             operation, "embedding", "D of all shards, since sum_squares is a plain array", None
         )
+    _check_embedding(operation, embedding, 1)
     _check.shape(operation, "q", q, {"m": spec.coefficients}, tuple(q.shape[:-1]))
     _check.shape(operation, "sum_squares", sum_squares, {}, tuple(q.shape[:-1]))
     _check.shape(operation, "params.alpha", params.alpha, {"groups": 3})
@@ -133,6 +133,12 @@ def coefficients_from_partials(
     return _from_partials(spec, embedding)(*values)  # type: ignore[no-any-return]
 
 
+def _check_embedding(operation: str, embedding: Any, least: int) -> None:
+    if not isinstance(embedding, int) or isinstance(embedding, bool) or embedding < least:
+        wanted = f"D of all shards, at least {least}"
+        raise _check.fail(operation, "embedding", wanted, repr(embedding))
+
+
 def _in_kernel_types(x: Array, values: Any, varying: frozenset[str]) -> list[Any]:
     """As `canonical` does, without the lift."""
     wide = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
@@ -146,15 +152,16 @@ def _in_kernel_types(x: Array, values: Any, varying: frozenset[str]) -> list[Any
 def _project(spec: Spec) -> Any:
     outputs = ("q", "sum_squares")
 
-    @jax.custom_vjp
-    def f(x: Any, phi: Any, norm_weight: Any) -> Any:
+    def run(x: Any, phi: Any, norm_weight: Any) -> Any:
         r = call("project_partial", dict(x=x, phi=phi, norm_weight=norm_weight), outputs, spec)
         return r["q"], r["sum_squares"]
+
+    f = jax.custom_vjp(run)
 
     def forward(x: Any, phi: Any, norm_weight: Any) -> Any:
         wanted = asked(x=x, phi=phi, norm_weight=norm_weight)
         values = values_of((x, phi, norm_weight))
-        return f(*values), (wanted, values)
+        return run(*values), (wanted, values)
 
     def backward(saved: Any, cotangents: Any) -> Any:
         wanted, (x, phi, norm_weight) = saved
@@ -169,7 +176,7 @@ def _project(spec: Spec) -> Any:
         return narrow(r, ("d_x", x), ("d_phi", phi), ("d_norm_weight", norm_weight))
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("project_partial", f)
 
 
 @functools.lru_cache(maxsize=None)
@@ -218,4 +225,4 @@ def _from_partials(spec: Spec, embedding: int) -> Any:
         )
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("coefficients_from_partials", f)

@@ -25,6 +25,7 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
 from mhc_kernels.jax import _explicit, _partition, _targets
+from mhc_kernels.jax._reverse_only import refuse
 from mhc_kernels.jax._signatures import IN_PLACE, SIGNATURES, Argument, sizes_of
 from mhc_kernels.spec import Spec
 
@@ -182,11 +183,7 @@ def _eager(*values: Array, **params: Any) -> Any:
 
 def _no_jvp(primals: Any, tangents: Any, *, operation: str, **params: Any) -> Any:
     del primals, tangents, params
-    raise NotImplementedError(
-        f"{operation}: a kernel has neither forward-mode nor second derivatives (jvp, jacfwd, "
-        "hessian, grad of grad); "
-        'use implementation="reference" there'
-    )
+    raise refuse(operation)
 
 
 # ---- vmap

@@ -21,6 +21,7 @@ from mhc_kernels.jax._gradient import PARAM_GRADIENTS, asked, given, narrow, val
 from mhc_kernels.jax._names import COEFFICIENTS, LAYER_INPUT, X_NEXT
 from mhc_kernels.jax._params import Params, canonical
 from mhc_kernels.jax._primitive import call, lift
+from mhc_kernels.jax._reverse_only import reverse_only
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -181,7 +182,7 @@ def pre_with_gradient(spec: Spec, lazy: bool) -> Any:
         return narrow(r, ("d_x", x), *zip(PARAM_GRADIENTS, params))
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("pre", f)
 
 
 @functools.lru_cache(maxsize=None)
@@ -218,7 +219,7 @@ def _post(spec: Spec) -> Any:
         return r.get("d_layer_output"), lazy, r.get("d_h_post"), r.get("d_h_res")
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("post", f)
 
 
 @functools.lru_cache(maxsize=None)
@@ -243,4 +244,4 @@ def _true_state(spec: Spec) -> Any:
         return d_x, d_h_post, d_h_res
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("site_state", f)

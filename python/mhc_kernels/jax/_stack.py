@@ -15,6 +15,7 @@ from mhc_kernels.jax._gradient import PARAM_GRADIENTS, asked, given, narrow, val
 from mhc_kernels.jax._names import COEFFICIENTS
 from mhc_kernels.jax._params import HeadParams, canonical
 from mhc_kernels.jax._primitive import call, lift
+from mhc_kernels.jax._reverse_only import reverse_only
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -101,26 +102,25 @@ def _head(spec: Spec) -> Any:
         return narrow(r, ("d_x", values[0]), *zip(PARAM_GRADIENTS, values[1:]))
 
     f.defvjp(forward, backward, symbolic_zeros=True)
-    return f
+    return reverse_only("head", f)
 
 
 @functools.lru_cache(maxsize=None)
 def _expand(streams: int) -> Any:
-    @jax.custom_vjp
-    def f(h: Any) -> Any:
+    def run(h: Any) -> Any:
         return call("expand", dict(h=h), ("x",), copies=streams)["x"]
 
+    f = jax.custom_vjp(run)
     f.defvjp(
-        lambda h: (f(h), None),
+        lambda h: (run(h), None),
         lambda _, d_x: (call("expand_backward", dict(d_x=d_x), ("d_h",))["d_h"],),
     )
-    return f
+    return reverse_only("expand", f)
 
 
 @functools.lru_cache(maxsize=None)
 def _reduce(mode: int, streams: int) -> Any:
-    @jax.custom_vjp
-    def f(x: Any) -> Any:
+    def run(x: Any) -> Any:
         return call("reduce", dict(x=x), ("out",), mode=mode)["out"]
 
     def backward(_: Any, d_out: Any) -> Any:
@@ -128,5 +128,6 @@ def _reduce(mode: int, streams: int) -> Any:
             call("reduce_backward", dict(d_out=d_out), ("d_x",), mode=mode, copies=streams)["d_x"],
         )
 
-    f.defvjp(lambda x: (f(x), None), backward)
-    return f
+    f = jax.custom_vjp(run)
+    f.defvjp(lambda x: (run(x), None), backward)
+    return reverse_only("reduce", f)
