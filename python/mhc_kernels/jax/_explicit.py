@@ -8,7 +8,6 @@ the shard_map that the types describe.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable
 
 import jax
@@ -118,11 +117,12 @@ def by_types(
         return tuple(results)
 
     specs = lambda avals: tuple(PartitionSpec(*entries_of(a)) for a in avals)
-    return functools.partial(
-        jax.shard_map,
+    divided: Callable[..., Any] = jax.shard_map(
+        on_each_device,
         mesh=mesh,
         in_specs=specs(avals_in),
         out_specs=specs(avals_out),
         axis_names=axes_of(mesh),
         check_vma=False,
-    )(on_each_device)
+    )
+    return divided

@@ -115,4 +115,4 @@ def canonical(
     cast = lambda p: p if p.dtype in keep else p.astype(wide)
     phi, alpha, bias, norm_weight = (None if p is None else replicated(cast(p)) for p in given)
     x, *values = lift(operation, x=x, phi=phi, alpha=alpha, bias=bias, norm_weight=norm_weight)
-    return x, tuple(values)  # type: ignore[return-value]
+    return x, tuple(values)

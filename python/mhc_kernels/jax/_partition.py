@@ -23,14 +23,17 @@ import jax
 import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import AbstractMesh
+from numpy.typing import NDArray
 
 from mhc_kernels.jax._signatures import Argument, Signature
+
+Devices = NDArray[np.int_]  # their numbers
 
 # The one axis over which the sums inside of a partitioned call run: all devices.
 _DEVICES = "devices"
 
 
-def groups(ctx: Any) -> np.ndarray:
+def groups(ctx: Any) -> Devices:
     """The devices among which XLA divides, numbered as the program counts them: one row for each
     place on the manual mesh axes, [1, devices] where there are none."""
     axis_context = ctx.module_context.axis_context
@@ -91,10 +94,10 @@ def _rule(arguments: list[Argument], inputs: int, ranks: list[int]) -> tuple[str
 
 @dataclasses.dataclass(frozen=True)
 class Tiles:
-    """How the leading extents are divided. grid: [tiles of each extent, copies] of devices, as the
-    sharding counts them; it has one device more copies of everything where nothing is divided."""
+    """How the leading extents are divided. grid: [tiles of each extent ..., copies] of devices, as
+    the sharding counts them; a single one where nothing is divided."""
 
-    grid: np.ndarray
+    grid: Devices
     sharding: Any  # whose kind is used for others
 
     counts = property(lambda self: self.grid.shape[:-1])
@@ -144,7 +147,7 @@ class Tiles:
     def _devices(self) -> tuple[Any, ...]:
         return tuple(self.sharding.device_set)
 
-    def reducers(self, first: int, devices: np.ndarray) -> tuple[list[list[int]], float]:
+    def reducers(self, first: int, devices: Devices) -> tuple[list[list[int]], float]:
         """The groups of devices over which the extents from the first on are added up, and the
         factor that undoes the copies which a group then counts too."""
         kept = math.prod(self.counts[:first])
@@ -161,7 +164,7 @@ def partitioned(
     outputs: tuple[str, ...],
     shapes: list[tuple[int, ...]],
     examples: int,
-    devices: np.ndarray,
+    devices: Devices,
     call: Callable[..., list[Any]],
 ) -> Callable[..., Any]:
     """call(shapes of results, *values) as a function of global arrays that XLA may divide by

@@ -213,26 +213,24 @@ def _batch(
         or any(not signature.input(n).tokens for n in mapped)
         or any(not signature.output(n).tokens for n in outputs)
     )
-    # The examples that the call has already; a parameter has all of them or none.
-    inner: tuple[int, ...] = ()
-    if examples:
-        n = next(n for n in inputs if signature.input(n).tokens)
-        inner = tuple(front[n].shape[n in mapped :][:examples])
-    spread = {}
-    for n, v in front.items():
-        argument = signature.input(n)
-        own = v.ndim - len(argument.trailing) - (n in mapped)
-        if argument.tokens or own:
-            shape = v.shape[n in mapped :]
-        elif n in mapped:
-            v = v.reshape(size, *(1,) * len(inner), *v.shape[1:])
-            shape = (*inner, *v.shape[1 + len(inner) :])
-        else:
-            spread[n] = v
-            continue
-        spread[n] = jax.numpy.broadcast_to(v, (size, *shape))
+    # The examples that the call has already: a parameter has all of them or none.
+    n = next(n for n in inputs if signature.input(n).tokens)
+    inner = tuple(front[n].shape[n in mapped :][:examples])
+
+    def spread(n: str, v: Array) -> Array:
+        """The value with the mapped axis, and with all examples' axes if it has any."""
+        argument, moved = signature.input(n), n in mapped
+        if argument.tokens or v.ndim - moved > len(argument.trailing):
+            return jax.numpy.broadcast_to(v, (size, *v.shape[moved:]))
+        if not moved:
+            return v
+        own = v.shape[1:]
+        v = v.reshape(size, *(1,) * examples, *own)
+        return jax.numpy.broadcast_to(v, (size, *inner, *own))
+
+    operands = {n: spread(n, v) for n, v in front.items()}
     results = bind(
-        *_explicit.aligned(operation, spread).values(),
+        *_explicit.aligned(operation, operands).values(),
         operation=operation,
         inputs=inputs,
         outputs=outputs,
@@ -385,7 +383,7 @@ def _needing_devices() -> set[Any]:
         from jax._src.dispatch import prim_requires_devices_during_lowering
     except ImportError:
         return set()
-    return prim_requires_devices_during_lowering  # type: ignore[no-any-return]
+    return prim_requires_devices_during_lowering
 
 
 def _register(primitive: Primitive) -> None:
