@@ -186,7 +186,8 @@ def shares(case: Case, got: dict[str, Any], want: dict[str, Any], at_once: int =
     phi, weight = np.abs(np.asarray(params.phi)), np.abs(np.asarray(params.norm_weight))
     roundings = 2 * (3 + np.ceil(np.log2(max(len(x), 2))))
     of = {
-        "branch weight": U * np.sqrt(roundings) * bounds["w"] + 2 * U * np.abs(wide_of(want["branch weight"])),
+        "branch weight": U * np.sqrt(roundings) * bounds["w"]
+        + 2 * U * np.abs(wide_of(want["branch weight"])),
         "norm_scale": (bounds["phi"] * phi).sum(0),
     }
     for k, (name, rows) in enumerate(zip(("pre", "post", "res"), _rows(spec))):

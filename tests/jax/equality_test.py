@@ -32,7 +32,9 @@ SMALL = (2, 48, 4, 96)
 
 @pytest.fixture(scope="module")
 def pair():
-    cases = [Case(p, "forward_backward", False, "permutation", SMALL) for p in ("kernel", "reference")]
+    cases = [
+        Case(p, "forward_backward", False, "permutation", SMALL) for p in ("kernel", "reference")
+    ]
     return cases[0], *map(equality.tensors, cases)
 
 
@@ -43,9 +45,11 @@ def test_small_shape():
         assert not [r for r in rows if not equality.passes(r)]
 
 
-@pytest.mark.parametrize("tensor", [*("x_next", "d_x", "branch weight", "norm_scale")] + [
-    f"{part} {name}" for part in ("pre", "post", "res") for name in ("alpha", "bias", "scale")
-])
+@pytest.mark.parametrize(
+    "tensor",
+    [*("x_next", "d_x", "branch weight", "norm_scale")]
+    + [f"{part} {name}" for part in ("pre", "post", "res") for name in ("alpha", "bias", "scale")],
+)
 def test_one_wrong_element_is_seen(tensor, pair):
     """Whatever the tensor: an element that is off by the tensor's own size is outside its bound,
     and so is a tensor that is right but for a factor of 1.02 or its sign."""

@@ -347,7 +347,8 @@ def test_as_newer_layers_call_it():
     put together between them, permutations made inside."""
     x, weights, w, g = make(b=8, s=4, dtype=jnp.float32)
     want = gradients(None, x, weights, w, g)
-    mesh = jax.make_mesh((4, 2), ("data", "length"))
+    kinds = (jax.sharding.AxisType.Auto,) * 2
+    mesh = jax.make_mesh((4, 2), ("data", "length"), axis_types=kinds)
     token = lambda rank: P("data", "length", *(None,) * (rank - 2))
     mapped = lambda f, ins, outs: jax.shard_map(
         f, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False
@@ -450,7 +451,8 @@ def test_names_and_defaults_are_maxtexts():
                 assert isinstance(getattr(want, field), int) and hasattr(got, field)
     for name in ("pre", "post"):
         parameters = lambda module: {
-            k: (v.kind, v.default) for k, v in inspect.signature(getattr(module, name)).parameters.items()
+            k: (v.kind, v.default)
+            for k, v in inspect.signature(getattr(module, name)).parameters.items()
         }
         got, want = parameters(seam), parameters(theirs)
         assert list(got) == list(want), name

@@ -14,8 +14,8 @@ from mhc_kernels.jax._gradient import PARAM_GRADIENTS, asked, given, narrow, val
 from mhc_kernels.jax._names import COEFFICIENTS, LAYER_INPUT, X_NEXT
 from mhc_kernels.jax._params import Params, canonical
 from mhc_kernels.jax._primitive import call, lift
-from mhc_kernels.jax._site import gate_type
 from mhc_kernels.jax._reverse_only import reverse_only
+from mhc_kernels.jax._site import gate_type
 from mhc_kernels.spec import Spec
 
 Array = jax.Array

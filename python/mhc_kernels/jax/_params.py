@@ -125,4 +125,5 @@ def replicated(value: Array) -> Array:
     spec = jax.typeof(value).sharding.spec
     if all(axis is None for axis in spec):
         return value
-    return jax.sharding.reshard(value, PartitionSpec(*(None,) * value.ndim))
+    whole: Array = jax.sharding.reshard(value, PartitionSpec(*(None,) * value.ndim))
+    return whole

@@ -175,7 +175,8 @@ def gates(
     h_res = manifold(logit[..., 2 * n :], spec)
     if spec.matrix_order == "output_input":
         h_res = jnp.swapaxes(h_res, -1, -2)
-    return tuple(checkpoint_name(h, COEFFICIENTS) for h in (h_pre, h_post, h_res))  # type: ignore[return-value]
+    named = functools.partial(checkpoint_name, name=COEFFICIENTS)
+    return named(h_pre), named(h_post), named(h_res)
 
 
 def manifold(logits: Array, spec: Spec) -> Array:
@@ -217,7 +218,8 @@ def apply_pre(x: Array, h_pre: Array, spec: Spec) -> Array:
     """layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]"""
     h_pre = _rounded_gate(h_pre, spec.h_pre_precision, x)
     layer_input = contract("...i,...id->...d", h_pre, x.astype(h_pre.dtype)).astype(x.dtype)
-    return checkpoint_name(layer_input, LAYER_INPUT)
+    named: Array = checkpoint_name(layer_input, LAYER_INPUT)
+    return named
 
 
 def pre(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array]:
@@ -231,15 +233,13 @@ def post(x: Array, layer_output: Array, h_post: Array, h_res: Array, spec: Spec)
     h_res = _rounded_gate(h_res, spec.h_res_precision, x)
     mixed = contract("...ij,...id->...jd", h_res, x.astype(h_res.dtype))
     written = h_post[..., None] * layer_output[..., None, :].astype(h_post.dtype)
-    return checkpoint_name((mixed + written).astype(x.dtype), X_NEXT)
+    x_next: Array = checkpoint_name((mixed + written).astype(x.dtype), X_NEXT)
+    return x_next
 
 
 def head(x: Array, params: Any, spec: Spec) -> Array:
     """sum_i (sigmoid(alpha z + bias) + pre_eps)[t,i] x[t,i,d]"""
     q, sum_squares = project(x, params.phi, params.norm_weight, spec)
     z = scale(q, inv_rms_of(sum_squares, x.shape[-2] * x.shape[-1], spec), spec)
-    h_pre = (
-        sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype))
-        + spec.pre_eps
-    )
+    h_pre = sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype)) + spec.pre_eps
     return apply_pre(x, h_pre, spec)

@@ -101,7 +101,8 @@ def post(layer_output: Array, state: State) -> Array:
     if state._implementation == "reference":
         return _reference.post(x, layer_output, state._h_post, state._h_res, state._spec)
     layer_output, x, h_post, h_res = lift(layer_output, x, state._h_post, state._h_res)
-    return _post(state._spec)(layer_output, x, h_post, h_res)
+    x_next: Array = _post(state._spec)(layer_output, x, h_post, h_res)
+    return x_next
 
 
 def site_state(
