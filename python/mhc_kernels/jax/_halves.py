@@ -75,8 +75,7 @@ def apply_post(
 
     x: [..., n, D]; layer_output: [..., D]; h_post: [..., n]; h_res: [..., n, n] as [input, output];
     all but x in any float type. Saved: all four, as far as a gradient needs them. Raises ValueError
-    naming
-    argument, wanted, got.
+    naming argument, wanted and got.
     """
     _check.spec("apply_post", spec)
     _check.implementation("apply_post", implementation)
