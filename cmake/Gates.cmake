@@ -17,6 +17,9 @@ set(clang_format ${PROJECT_SOURCE_DIR}/.venv/bin/clang-format)
 mhc_add_gate(format check_format.py ${PROJECT_SOURCE_DIR} ${clang_format})
 mhc_add_gate(format.self_test check_format.py ${PROJECT_SOURCE_DIR} ${clang_format} --self-test)
 
+mhc_add_gate(python check_python.py ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/.venv/bin)
+mhc_add_gate(python.self_test check_python.py ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/.venv/bin --self-test)
+
 mhc_add_gate(skips.self_test check_results.py --self-test)
 
 if(TARGET mhc_isa)

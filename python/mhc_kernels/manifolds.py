@@ -105,5 +105,5 @@ def to_manifold(value: "Manifold | str") -> Manifold:
     if isinstance(value, tuple(BY_NAME.values())):
         return value  # type: ignore[return-value]
     if isinstance(value, str) and value in BY_NAME:
-        return BY_NAME[value]()  # type: ignore[no-any-return]
+        return BY_NAME[value]()
     raise ValueError(f"Spec: manifold: expected one of {', '.join(BY_NAME)}, got {value!r}")

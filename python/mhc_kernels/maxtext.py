@@ -272,9 +272,7 @@ def post(
 # ---------------------------------------------------------------------------------------
 
 
-def _unsupported(
-    operation: str, argument: str, wanted: str, got: Any
-) -> UnsupportedInputError:
+def _unsupported(operation: str, argument: str, wanted: str, got: Any) -> UnsupportedInputError:
     return UnsupportedInputError(str(fail(operation, argument, wanted, got)))
 
 
@@ -365,7 +363,7 @@ def _params(weights: Any, spec: Spec, embedding: int) -> Params:
 
 
 def _check_weight(weights: Any, name: str, shape: tuple[int, ...]) -> None:
-    value = getattr(weights, name, None)
+    value: Any = getattr(weights, name, None)
     with _as_unsupported():
         _check.floating("pre", f"weights.{name}", value)
     got = tuple(value.shape)

@@ -11,6 +11,7 @@ import mhc_kernels.jax as mj
 import numpy as np
 import pytest
 from mhc_kernels import equality
+from mhc_kernels.bench.cases import Case
 from support import make, seed_of, wide
 
 
@@ -26,12 +27,42 @@ def test_published_shape():
     assert done.stdout.count("| permutation |") == done.stdout.count("| sinkhorn |") == 13
 
 
-def test_the_comparison_can_fail():
-    want = jnp.asarray(np.random.default_rng(0).standard_normal(4096), jnp.float32)
-    judge = lambda got: equality.passes(equality.compare(got, want))
-    assert judge(want) and judge(want * (1 + 1e-3))
-    assert not judge(-want) and not judge(want * 1.1) and not judge(want.at[7].add(1.0))
-    assert not equality.passes(equality.compare(jnp.ones(1) * 1.1, jnp.ones(1)))  # its cosine is 1
+SMALL = (2, 48, 4, 96)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    cases = [
+        Case(p, "forward_backward", False, "permutation", SMALL) for p in ("kernel", "reference")
+    ]
+    return cases[0], *map(equality.tensors, cases)
+
+
+def test_small_shape():
+    for manifold in ("permutation", "sinkhorn"):
+        rows = equality.rows_of(SMALL, manifold)
+        assert len(rows) == 13
+        assert not [r for r in rows if not equality.passes(r)]
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [*("x_next", "d_x", "branch weight", "norm_scale")]
+    + [f"{part} {name}" for part in ("pre", "post", "res") for name in ("alpha", "bias", "scale")],
+)
+def test_one_wrong_element_is_seen(tensor, pair):
+    """Whatever the tensor: an element that is off by the tensor's own size is outside its bound,
+    and so is a tensor that is right but for a factor of 1.02 or its sign."""
+    case, got, want = pair
+    size = np.sqrt(np.mean(np.square(wide(got[tensor]))))
+    judge = lambda value: equality.shares(case, {**got, tensor: value}, want)[tensor]
+    value = jnp.asarray(got[tensor], jnp.float32)
+    assert judge(value) <= 1
+    assert judge(value.ravel().at[0].add(4 * size).reshape(value.shape)) > 1
+    row = {**equality.compare(-value, want[tensor]), "share": judge(-value)}
+    assert not equality.passes(row)
+    row = {**equality.compare(1.02 * value, want[tensor]), "share": 0.0}
+    assert not equality.passes(row)
 
 
 @pytest.mark.parametrize("preset", ["maxtext_lite", "deepseek_v4"])

@@ -39,7 +39,9 @@ def _gates(logit, spec):
         squares = jnp.full(t, float(n))
         f = lambda q: mj.coefficients_from_partials(q, squares, params, spec, embedding=1)
         h, back = jax.vjp(f, jnp.asarray(logit))
-        flat = lambda h: np.concatenate([np.asarray(v).reshape(t, math.prod(v.shape[1:])) for v in h], 1)
+        flat = lambda h: np.concatenate(
+            [np.asarray(v).reshape(t, math.prod(v.shape[1:])) for v in h], 1
+        )
         split = lambda v: tuple(
             jnp.asarray(np.broadcast_to(p, (t, p.size)).reshape(t, *s))
             for p, s in zip(np.split(v, [n, 2 * n]), ((n,), (n,), (n, n)))
@@ -118,8 +120,7 @@ def of_site(x, params, y, du, g, spec):
     norm = (m + 16) * U * np.abs(dz * z) + e_dz * np.abs(z) + np.abs(dz) * e_z
     bound = {
         "layer_input": (n + 3) * U * layer_input(ah_pre, ax) + layer_input(e_h_pre, ax),
-        "x_next": (n + 4) * U * x_next(ah_post, ah_res, ax, ay)
-        + x_next(e_h_post, e_h_res, ax, ay),
+        "x_next": (n + 4) * U * x_next(ah_post, ah_res, ax, ay) + x_next(e_h_post, e_h_res, ax, ay),
         "d_x": (m + n + 8) * U * (direct(ah_pre, ah_res, adu, ag) + through(np.abs(d_q), aphi))
         + direct(e_h_pre, e_h_res, adu, ag)
         + through(e_d_q, aphi)

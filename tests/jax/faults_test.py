@@ -217,9 +217,8 @@ def test_three_separate_eps(size, implementation):
     """Each moves its own gate, where it should stand, and no other: the norm's inside the root."""
     base = mhc.Spec(manifold=mhc.Sinkhorn(1, 0.1), norm_eps=1e-6, pre_eps=0.125)
     x = jnp.full((1, 4, 2), size, jnp.float32)
-    params = mj.Params(
-        jnp.full((24, 4, 2), 0.125), jnp.ones(3), jnp.zeros(24)
-    )  # z = size inv_rms
+    params = mj.Params(jnp.full((24, 4, 2), 0.125), jnp.ones(3), jnp.zeros(24))  # z = size inv_rms
+
     def run(**changes):
         f = lambda x: mj.coefficients(
             x, params, base.replace(**changes), implementation=implementation
@@ -237,7 +236,9 @@ def test_three_separate_eps(size, implementation):
         (dict(norm_eps=1e-2), {0, 1} if size else set()),
     ):
         now = run(**change)
-        assert {k for k in range(3) if not np.array_equal(now[k], (h_pre, h_post, h_res)[k])} == moved
+        assert {
+            k for k in range(3) if not np.array_equal(now[k], (h_pre, h_post, h_res)[k])
+        } == moved
 
 
 @BOTH
@@ -246,7 +247,9 @@ def test_equal_streams_have_no_res_gradient(implementation):
     spec = mhc.Spec()
     x, params, _, g = make(spec, (5,), 16, seed=11)
     x = mj.expand(x[:, 0], 4)
-    f = lambda p: jnp.sum(mj.post(x[:, 0], mj.pre(x, p, spec, implementation=implementation)[1]) * g)
+    f = lambda p: jnp.sum(
+        mj.post(x[:, 0], mj.pre(x, p, spec, implementation=implementation)[1]) * g
+    )
     d = jax.jit(jax.grad(f))(params)
     terms = np.einsum("tid,tjd->", np.abs(wide(x)), np.abs(wide(g)))
     assert np.abs(wide(d.bias[8:])).max() < 64 * U * terms

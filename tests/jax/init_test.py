@@ -32,4 +32,6 @@ def test_any_post_mult_has_a_start(post_mult, start):
     params = mj.init_params(jax.random.key(2), spec, 16)
     assert np.isfinite(np.asarray(params.bias)).all()
     still = mj.Params(params.phi, 0 * params.alpha, params.bias)
-    np.testing.assert_allclose(mj.coefficients(jnp.ones((2, 4, 16)), still, spec)[1], start, rtol=1e-4)
+    np.testing.assert_allclose(
+        mj.coefficients(jnp.ones((2, 4, 16)), still, spec)[1], start, rtol=1e-4
+    )

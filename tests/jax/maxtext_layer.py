@@ -5,6 +5,7 @@ touch."""
 import importlib
 import importlib.abc
 import importlib.machinery
+import math
 import sys
 import types
 from unittest import mock
@@ -75,7 +76,8 @@ def import_layer():
 N, D = 4, 32
 
 
-def make_layer(use_kernel, devices):
+def make_layer(use_kernel, shape, lite=True, make=None):
+    """A layer on a mesh of that shape; make: the class, in place of MaxText's own."""
     from flax import nnx
 
     module = import_layer()
@@ -99,25 +101,28 @@ def make_layer(use_kernel, devices):
         dtype=jnp.float32,
         weight_dtype=jnp.float32,
         matmul_precision="highest",
-        enable_mhc_lite=True,
+        enable_mhc_lite=lite,
         use_mhc_pallas_kernel=use_kernel,
         normalization_layer_epsilon=1e-5,
     )
     module.get_permutation_matrices(
         N
     )  # it keeps its first result, which under jit would be a tracer that leaks
-    mesh = jax.sharding.Mesh(np.array(jax.devices()[:devices]), ("data",))
-    layer = module.ManifoldConstrainedHyperConnections(config, D, mesh, nnx.Rngs(0))
+    mesh = jax.sharding.Mesh(
+        np.array(jax.devices()[: math.prod(shape)]).reshape(shape), ("data", "sequence")
+    )
+    make = make or module.ManifoldConstrainedHyperConnections
+    layer = make(config, D, mesh, nnx.Rngs(0))
     return layer, mesh, module
 
 
-def run_layer(made, devices):
+def run_layer(made):
     """Output and gradients of x and of all parameters, forward and backward through the layer."""
     from flax import nnx
 
     layer, mesh, module = made
     rng = np.random.default_rng(0)
-    x = jnp.asarray(rng.standard_normal((devices, 6, N, D)), jnp.float32)
+    x = jnp.asarray(rng.standard_normal((8, 6, N, D)), jnp.float32)
     g = jnp.asarray(rng.standard_normal(x.shape), jnp.float32)
     graph, state, rest = nnx.split(layer, nnx.Param, ...)
     # The initial gates are zero: give them values.
@@ -133,6 +138,15 @@ def run_layer(made, devices):
         return jnp.sum(out * g), out
 
     with mesh:
-        put = lambda v: jax.device_put(v, NamedSharding(mesh, P("data")))
+        put = lambda v: jax.device_put(v, NamedSharding(mesh, P("data", "sequence")))
         gradients, out = jax.jit(jax.grad(loss, (0, 1), has_aux=True))(state, put(x), put(g))
     return out, jax.tree.leaves(gradients)
+
+
+def names_of_the_kernel_module():
+    """maxtext.kernels.mhc.api, and the module of its parts, which are what the layer is given."""
+    import_layer()
+    return (
+        importlib.import_module("maxtext.kernels.mhc"),
+        importlib.import_module("maxtext.kernels.mhc.common"),
+    )

@@ -2,8 +2,12 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import itertools
+import re
+import textwrap
 import types
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -338,21 +342,136 @@ def test_inside_a_mesh(kind):
         )
 
 
+def test_as_newer_layers_call_it():
+    """pre and post each in a shard_map of its own without check_vma, the context taken apart and
+    put together between them, permutations made inside."""
+    x, weights, w, g = make(b=8, s=4, dtype=jnp.float32)
+    want = gradients(None, x, weights, w, g)
+    kinds = (jax.sharding.AxisType.Auto,) * 2
+    mesh = jax.make_mesh((4, 2), ("data", "length"), axis_types=kinds)
+    token = lambda rank: P("data", "length", *(None,) * (rank - 2))
+    mapped = lambda f, ins, outs: jax.shard_map(
+        f, mesh=mesh, in_specs=ins, out_specs=outs, check_vma=False
+    )
+    config = seam.MhcKernelConfig(rms_epsilon=1e-3)
+
+    def pre(x, weights):
+        perms = jnp.asarray(permutation_matrices(4), x.dtype)
+        layer_input, c = seam.pre(x, weights, perms, config=config)
+        return layer_input, c.x, c.h_post, c.residual
+
+    def post(layer_output, *fields):
+        return seam.post(layer_output, seam.MhcContext(*fields, implementation="mosaic"))
+
+    def loss(x, weights, w):
+        ranks = token(3), token(4), token(3), token(4)
+        layer_input, *fields = mapped(pre, (token(4), P()), ranks)(x, weights)
+        return jnp.sum(mapped(post, ranks, token(4))(jnp.tanh(layer_input * w), *fields) * g)
+
+    assert_close(jax.jit(jax.value_and_grad(loss, (0, 1, 2)))(x, weights, w), want, 1e-5)
+
+
 HAVE_MAXTEXT = importlib.util.find_spec("maxtext") is not None
 
 
-@pytest.mark.skipif(
+needs_maxtext = pytest.mark.skipif(
     not HAVE_MAXTEXT, reason="maxtext==0.2.5 is not installed: it needs Python 3.12"
 )
-@pytest.mark.parametrize("devices", [1, 8])
-def test_maxtexts_own_layer(devices, monkeypatch):
+MESHES = pytest.mark.parametrize("shape", [(1, 1), (8, 1), (4, 2)])
+
+
+@needs_maxtext
+@MESHES
+def test_maxtexts_own_layer(shape, monkeypatch):
     """One assignment, and the layer with use_mhc_pallas_kernel=True runs here and agrees with its
     native path."""
     from maxtext_layer import import_layer, make_layer, run_layer
 
     monkeypatch.setattr(import_layer(), "mhc_kernel", seam)
-    native, fast = (run_layer(make_layer(kernel, devices), devices) for kernel in (False, True))
+    native, fast = (run_layer(make_layer(kernel, shape)) for kernel in (False, True))
     assert_close(fast, native, 1e-4)
+
+
+@needs_maxtext
+@MESHES
+def test_maxtexts_sinkhorn_layer(shape):
+    """The subclass of docs/jax_maxtext.md, as it stands there, against MaxText's native layer."""
+    from maxtext_layer import import_layer, make_layer, run_layer
+
+    import_layer()
+    page = Path(__file__).resolve().parents[2] / "docs/jax_maxtext.md"
+    after = page.read_text().split("## The Sinkhorn layer")[1]
+    code = textwrap.dedent("\n".join(re.findall(r"^(?: {4}.*)?$", after, re.M)))
+    names = {}
+    exec(compile(code, str(page), "exec"), names)
+    native = run_layer(make_layer(False, shape, lite=False))
+    ours = run_layer(make_layer(False, shape, lite=False, make=names["SinkhornLayer"]))
+    assert_close(ours, native, 1e-4)
+
+
+@needs_maxtext
+def test_names_and_defaults_are_maxtexts():
+    """What callers can see of the installed kernel module is here too, with the same defaults."""
+    from maxtext_layer import names_of_the_kernel_module
+
+    theirs, parts = names_of_the_kernel_module()
+    assert set(theirs.__all__) <= set(seam.__all__)
+    for name in ("MhcKernelConfig", "MhcDims"):
+        fields = lambda module: [
+            (f.name, f.default) for f in dataclasses.fields(getattr(module, name))
+        ]
+        assert fields(seam) == fields(theirs), name
+    for name in (
+        "MhcWeights",
+        "MhcContext",
+        "MhcCoeffParams",
+        "MhcCoeffOutputs",
+        "MhcCoeffGradients",
+    ):
+        ours, its = getattr(seam, name), getattr(theirs, name)
+        count = len(dataclasses.fields(its))
+        assert [f.name for f in dataclasses.fields(ours)] == [
+            f.name for f in dataclasses.fields(its)
+        ]
+        values = [jnp.full((), k) for k in range(count)]
+        if name == "MhcContext":
+            values[-1] = "mosaic"
+        leaves = lambda kind: [float(v) for v in jax.tree.leaves(kind(*values))]
+        assert leaves(ours) == leaves(its), name
+    public = lambda kind: {n for n in vars(kind) if not n.startswith("_")}
+    assert public(theirs.MhcDims) <= public(seam.MhcDims)
+    assert public(theirs.MhcWeights) <= public(seam.MhcWeights)
+    ours, its = seam.MhcDims(6, 4, 128), theirs.MhcDims(6, 4, 128)
+    for name in ("flattened_size", "phi_cols", "pre_slice", "post_slice", "res_slice"):
+        assert getattr(ours, name) == getattr(its, name)
+    for name in public(theirs.MhcDims):
+        if name.endswith("_cost"):
+            got, want = getattr(ours, name)(), getattr(its, name)()
+            for field in ("flops", "transcendentals", "bytes_accessed"):
+                assert isinstance(getattr(want, field), int) and hasattr(got, field)
+    for name in ("pre", "post"):
+        parameters = lambda module: {
+            k: (v.kind, v.default)
+            for k, v in inspect.signature(getattr(module, name)).parameters.items()
+        }
+        got, want = parameters(seam), parameters(theirs)
+        assert list(got) == list(want), name
+        for k, (kind, default) in want.items():
+            assert got[k][0] == kind
+            if k == "config":
+                assert dataclasses.asdict(got[k][1]) == dataclasses.asdict(default)
+            elif k != "permutations":  # which newer callers leave out
+                assert got[k][1] == default
+    gate = inspect.signature(parts.compute_sigmoid_gate).parameters
+    ours = inspect.signature(seam.compute_sigmoid_gate).parameters
+    assert {k: (v.kind, v.default) for k, v in ours.items()} == {
+        k: (v.kind, v.default) for k, v in gate.items()
+    }
+    assert len(seam.hbm_specs(3)) == len(theirs.hbm_specs(3))
+    assert seam.hbm_specs(3)[0].memory_space == theirs.hbm_specs(3)[0].memory_space
+    _, weights, _, _ = make(d=4)
+    folded = theirs.MhcWeights(**vars(weights)).fold_norm_scale()
+    np.testing.assert_array_equal(weights.fold_norm_scale(), folded)
 
 
 def test_export_takes_the_seams_pytrees():

@@ -112,7 +112,9 @@ def cases_of(options: argparse.Namespace) -> list[Any]:
         Case(path, passes, remat, manifold, options.dims, options.dtype, branch)
         for manifold, passes, remat, branch, path in every
         if not (remat and passes == "forward")
-        and (path != "core" or (passes == "forward_backward" and not remat and branch == "identity"))
+        and (
+            path != "core" or (passes == "forward_backward" and not remat and branch == "identity")
+        )
     ]
 
 

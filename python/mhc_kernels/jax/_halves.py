@@ -14,8 +14,8 @@ from mhc_kernels.jax._gradient import PARAM_GRADIENTS, asked, given, narrow, val
 from mhc_kernels.jax._names import COEFFICIENTS, LAYER_INPUT, X_NEXT
 from mhc_kernels.jax._params import Params, canonical
 from mhc_kernels.jax._primitive import call, lift
-from mhc_kernels.jax._site import gate_type
 from mhc_kernels.jax._reverse_only import reverse_only
+from mhc_kernels.jax._site import gate_type
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -75,8 +75,7 @@ def apply_post(
 
     x: [..., n, D]; layer_output: [..., D]; h_post: [..., n]; h_res: [..., n, n] as [input, output];
     all but x in any float type. Saved: all four, as far as a gradient needs them. Raises ValueError
-    naming
-    argument, wanted, got.
+    naming argument, wanted and got.
     """
     _check.spec("apply_post", spec)
     _check.implementation("apply_post", implementation)

@@ -181,7 +181,8 @@ def gates(
     h_res = manifold(logit[..., 2 * n :], spec)
     if spec.matrix_order == "output_input":
         h_res = jnp.swapaxes(h_res, -1, -2)
-    return tuple(checkpoint_name(h, COEFFICIENTS) for h in (h_pre, h_post, h_res))  # type: ignore[return-value]
+    named = functools.partial(checkpoint_name, name=COEFFICIENTS)
+    return named(h_pre), named(h_post), named(h_res)
 
 
 def manifold(logits: Array, spec: Spec) -> Array:
@@ -221,7 +222,8 @@ def coefficients(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array
 
 def apply_pre(x: Array, h_pre: Array, spec: Spec) -> Array:
     """layer_input[t,d] = sum_i h_pre[t,i] x[t,i,d]"""
-    return checkpoint_name(_collapse(x, h_pre, spec), LAYER_INPUT)  # type: ignore[no-any-return]
+    layer_input: Array = checkpoint_name(_collapse(x, h_pre, spec), LAYER_INPUT)
+    return layer_input
 
 
 def _collapse(x: Array, h_pre: Array, spec: Spec) -> Array:
@@ -240,15 +242,13 @@ def post(x: Array, layer_output: Array, h_post: Array, h_res: Array, spec: Spec)
     h_res = _rounded_gate(h_res, spec.h_res_precision, x)
     mixed = contract("...ij,...id->...jd", h_res, x.astype(h_res.dtype))
     written = contract("...j,...d->...jd", h_post, layer_output.astype(h_post.dtype))
-    return checkpoint_name((mixed + written).astype(x.dtype), X_NEXT)  # type: ignore[no-any-return]
+    x_next: Array = checkpoint_name((mixed + written).astype(x.dtype), X_NEXT)
+    return x_next
 
 
 def head(x: Array, params: Any, spec: Spec) -> Array:
     """sum_i (sigmoid(alpha z + bias) + pre_eps)[t,i] x[t,i,d]"""
     q, sum_squares = project(x, params.phi, params.norm_weight, spec)
     z = _named_z(q, sum_squares, x.shape[-2] * x.shape[-1], spec)
-    h_pre = (
-        sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype))
-        + spec.pre_eps
-    )
+    h_pre = sigmoid(params.alpha.astype(z.dtype) * z + params.bias.astype(z.dtype)) + spec.pre_eps
     return _collapse(x, h_pre, spec)

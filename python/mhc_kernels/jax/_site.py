@@ -58,8 +58,8 @@ def pre(
     Returns layer_input [..., D] in x's type, and the state for `post`.
 
     Saved for backward: x, z and inv_rms (m + 1 floats per token), beside the parameters. Gradients
-    that nobody asks for are not computed. Raises ValueError naming argument, wanted and got. A
-    kernel has no jvp and no second derivative.
+    that nobody asks for are not computed. Raises ValueError naming argument, wanted and got, and
+    NotImplementedError where jvp or a second derivative of a kernel is asked for.
     Formulas: docs/derivation.md; mHC, arXiv 2512.24880, section 4; mHC-lite, arXiv 2601.05732.
 
     >>> import jax, jax.numpy as jnp, mhc_kernels as mhc, mhc_kernels.jax as mj
@@ -101,7 +101,8 @@ def post(layer_output: Array, state: State) -> Array:
     if state._implementation == "reference":
         return _reference.post(x, layer_output, state._h_post, state._h_res, state._spec)
     values = lift("post", layer_output=layer_output, x=x, h_post=state._h_post, h_res=state._h_res)
-    return _post(state._spec)(*values)  # type: ignore[no-any-return]
+    x_next: Array = _post(state._spec)(*values)
+    return x_next
 
 
 def site_state(
