@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from typing import Any, Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxprs_in_params
+from jax.extend.core import Var, jaxprs_in_params
 
 import mhc_kernels.jax as mj
 from mhc_kernels.bench import plain
@@ -116,34 +117,34 @@ def compiled(case: Case) -> Any:
     return jax.jit(run, donate_argnums=donate, keep_unused=True).lower(*shapes).compile()
 
 
+def bytes_kept(f: Callable[..., Any], case: Case, beside: tuple[str, ...]) -> int:
+    """What the backward of f(x, params, w) keeps, each array once, beside the arguments named."""
+    arguments = dict(zip(("x", "params", "w"), jax.eval_shape(lambda: inputs(case))))
+    jaxpr = jax.make_jaxpr(lambda *a: jax.tree.leaves(jax.vjp(f, *a)[1]))(*arguments.values()).jaxpr
+    names = [name for name, value in arguments.items() for _ in jax.tree.leaves(value)]
+    left_out = {v for v, name in zip(jaxpr.invars, names) if name in beside}
+    kept = {v for v in jaxpr.outvars if isinstance(v, Var)} - left_out
+    return sum(map(_bytes, kept))
+
+
 def saved_bytes(case: Case) -> int:
-    """What backward keeps beside the parameters, each array once."""
-    f = site_of(case)
-    x, params, w, _ = jax.eval_shape(lambda: inputs(case))
-    jaxpr = jax.make_jaxpr(lambda x, p, w: jax.tree.leaves(jax.vjp(f, x, p, w)[1]))(
-        x, params, w
-    ).jaxpr
-    parameters = {id(v) for v in jaxpr.invars[1:]}
-    kept = {
-        id(v): v.aval for v in jaxpr.outvars if hasattr(v, "count") or type(v).__name__ == "Var"
-    }
-    return sum(
-        int(np.prod(a.shape)) * a.dtype.itemsize for k, a in kept.items() if k not in parameters
-    )
+    """What backward keeps beside the parameters."""
+    return bytes_kept(site_of(case), case, beside=("params", "w"))
+
+
+def _bytes(value: Any) -> int:
+    return int(math.prod(value.aval.shape) * value.aval.dtype.itemsize)
 
 
 def kernel_bytes(case: Case) -> int:
     """Operands and results of the kernels in a program, which XLA's own count leaves out."""
     run, shapes = program(case)[0], jax.eval_shape(lambda: inputs(case))
-    size = lambda variables: sum(
-        int(np.prod(v.aval.shape)) * v.aval.dtype.itemsize for v in variables
-    )
 
     def walk(jaxpr: Any) -> int:
         total = 0
         for eqn in jaxpr.eqns:
             if eqn.primitive.name.startswith("mhc_"):
-                total += size(eqn.invars) + size(eqn.outvars)
+                total += sum(map(_bytes, (*eqn.invars, *eqn.outvars)))
             total += sum(walk(getattr(j, "jaxpr", j)) for j in jaxprs_in_params(eqn.params))
         return total
 
@@ -157,7 +158,7 @@ def measure(
     run = compiled(case)
     x, params, w, g = inputs(case)
     seconds = []
-    for k in range(repetitions + 1):  # the first warms up
+    for _ in range(repetitions + 1):  # the first warms up
         jax.block_until_ready((x, g))
         begin = time.perf_counter()
         result = jax.block_until_ready(run(x, params, w, g))

@@ -164,8 +164,8 @@ def inv_rms_of(sum_squares: Array, count: int, spec: Spec) -> Array:
 
 def _named_z(q: Array, sum_squares: Array, count: int, spec: Spec) -> Array:
     """z, made of what policies of jax.checkpoint can keep."""
-    inv_rms = inv_rms_of(sum_squares, count, spec)
-    return scale(*checkpoint_name((q, inv_rms), COEFFICIENTS), spec)
+    q, inv_rms = checkpoint_name((q, inv_rms_of(sum_squares, count, spec)), COEFFICIENTS)
+    return scale(q, inv_rms, spec)
 
 
 def gates(
