@@ -11,10 +11,11 @@ say() { printf '\n== %s  (%dm%02ds)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60));
 
 lines_of() { sed 's/#.*//; s/[[:space:]]*$//; /^$/d' "$1"; }
 
+# install_debian_packages FILE
 install_debian_packages() {
   local missing=() package sudo=()
-  command -v dpkg-query >/dev/null || { echo "not a Debian: install the likes of packages/debian.txt yourself"; return; }
-  for package in $(lines_of packages/debian.txt); do
+  command -v dpkg-query >/dev/null || { echo "not a Debian: install the likes of $1 yourself"; return; }
+  for package in $(lines_of "$1"); do
     dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing+=("$package")
   done
   [ ${#missing[@]} -gt 0 ] || return 0
@@ -91,7 +92,7 @@ build() {
 }
 
 say "Preparing $ROOT"
-install_debian_packages
+install_debian_packages packages/debian.txt
 make_python_environment
 detect_isas
 echo "instruction sets: $MACHINE_ISAS${MHC_ASSUME_ISA:+ ($MHC_ASSUME_ISA not reported by cpuid, but it runs)}"

@@ -86,17 +86,21 @@ def save(path: Path, rows: list[Row], machine: dict[str, Any]) -> None:
 
 
 def picture(path: Path, rows: list[Row]) -> bool:
-    """Bars of time and of temporary memory, one group per condition; False where matplotlib is not
-    installed."""
+    """Saves the figure; False where matplotlib is not installed."""
     try:
-        import matplotlib
+        figure(rows).savefig(path, dpi=120)
     except ImportError:
         return False
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    return True
+
+
+def figure(rows: list[Row]) -> Any:
+    """Bars of time and of temporary memory, one group per condition."""
+    from matplotlib.figure import Figure
 
     width = 1.2 * len(set(map(group_of, rows))) + 3
-    figure, panels = plt.subplots(2, 1, figsize=(width, 8), sharex=True)
+    drawn = Figure(figsize=(width, 8))
+    panels = drawn.subplots(2, 1, sharex=True)
     for axes, key, scale, label in (
         (panels[0], "us_per_token", 1.0, "us per token"),
         (panels[1], "temp_bytes", 2**20, "temporary memory, MiB"),
@@ -104,10 +108,8 @@ def picture(path: Path, rows: list[Row]) -> bool:
         _bars(axes, rows, key, scale)
         axes.set_ylabel(label)
     panels[0].legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return True
+    drawn.tight_layout()
+    return drawn
 
 
 def _bars(axes: Any, rows: list[Row], key: str, scale: float) -> None:

@@ -1,0 +1,68 @@
+"""Pictures of training: loss by step and by time, speed and memory of the runs, the benchmark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from mhc_kernels.bench import report as bench_report
+from mhc_kernels.demo.report.data import Data, Json
+
+_SMOOTHING = 0.9
+
+
+def smooth(values: Any) -> Any:
+    """Running mean that forgets: each value counts 0.9 as much as the next, and no start bias."""
+    total = weight = 0.0
+    result = []
+    for value in values:
+        total = _SMOOTHING * total + value
+        weight = _SMOOTHING * weight + 1
+        result.append(total / weight)
+    return np.array(result)
+
+
+def loss(data: Data, axis: str) -> Figure:
+    """Held-out loss with marks, training loss smoothed and pale; axis is "step" or "seconds"."""
+    figure = Figure(figsize=(8, 4.2))
+    axes = figure.subplots()
+    for k, run in enumerate(data.runs.values()):
+        of = lambda name, key: [point[key] for point in run[name]]
+        axes.plot(of("train", axis), smooth(of("train", "loss")), color=f"C{k}", alpha=0.35, lw=1)
+        axes.plot(
+            of("held_out", axis),
+            of("held_out", "loss"),
+            color=f"C{k}",
+            marker=".",
+            label=run["title"],
+        )
+    axes.set_xlabel({"step": "step", "seconds": "seconds of training"}[axis])
+    axes.set_ylabel("loss, nats per byte")
+    axes.grid(True, axis="y")
+    axes.legend(title="held out (pale: training, smoothed)")
+    return figure
+
+
+def runs(data: Data) -> Figure:
+    """Steps per second and peak memory of each run, each in a process of its own."""
+    figure = Figure(figsize=(8, 0.45 * len(data.runs) + 1.2))
+    left, right = figure.subplots(1, 2, sharey=True)
+    titles = [run["title"] for run in data.runs.values()]
+    colors = [f"C{k}" for k in range(len(titles))]
+    for axes, key, scale, label in (
+        (left, "steps_per_second", 1.0, "steps per second"),
+        (right, "peak_bytes", 2**20, "peak memory, MiB"),
+    ):
+        bars = axes.barh(titles, [r[key] / scale for r in data.runs.values()], color=colors)
+        axes.bar_label(bars, fmt="%.3g", padding=3)
+        axes.margins(x=0.2)
+        axes.set_xlabel(label)
+    left.invert_yaxis()
+    return figure
+
+
+def bench(found: Json) -> Figure:
+    """One site, forward and backward, along the paths of `python -m mhc_kernels.bench`."""
+    return bench_report.figure([r for r in found["rows"] if r["pass"] == "forward_backward"])
