@@ -59,16 +59,23 @@ class Checkpoints:
 
 @contextlib.contextmanager
 def opened(folder: Path, *, resume: bool) -> Iterator[Checkpoints]:
-    """The checkpoints in `folder`, which is made; without `resume` what is there is removed."""
-    if not resume:
-        shutil.rmtree(folder, ignore_errors=True)
+    """The checkpoints in folder/checkpoints, which is made; without `resume` the run that is there,
+    its run.json included, is removed. Raises ValueError where that cannot be."""
+    path = folder.absolute() / "checkpoints"
+    try:
+        if not resume:
+            (folder / "run.json").unlink(missing_ok=True)
+            shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"out: cannot write to {folder}: {error.strerror}") from error
     options = ocp.CheckpointManagerOptions(
         max_to_keep=KEPT,
         cleanup_tmp_directories=True,
         enable_async_checkpointing=False,
         temporary_path_class=ocp.path.atomicity.AtomicRenameTemporaryPath,
     )
-    with ocp.CheckpointManager(folder.absolute(), options=options) as manager:
+    with ocp.CheckpointManager(path, options=options) as manager:
         yield Checkpoints(manager)
 
 

@@ -15,7 +15,7 @@ from mhc_kernels.demo.config import Config
 class Result:
     """A run, also one that was stopped early.
 
-    finished: whether all steps of config were made.
+    digest: of the text. finished: whether all steps of config were made.
     train: dicts of step (from 1), loss (nats per byte, before that step's update) and seconds
       (spent in steps up to then; neither compiling nor evaluating); held_out: the same for the
       held-out text, of the parameters behind that step, from step 0 on.
@@ -23,10 +23,12 @@ class Result:
       tokens_per_second: that times batch and sequence.
     peak_bytes: the most memory that the process had by the end of training; temporary_bytes: what
       XLA plans for one step beside parameters and optimiser.
-    samples: dicts of prompt and text. streams: see streams.py, None for a plain residual.
+    samples: dicts of prompt and text. streams: see streams.py, None for a plain residual. error: why
+      the run ended before its last step, where that was a NaN.
     """
 
     config: Config
+    digest: str = ""
     finished: bool = False
     parameters: int = 0
     train: list[dict[str, Any]] = dataclasses.field(default_factory=list)
@@ -38,6 +40,7 @@ class Result:
     compile_seconds: float = 0.0
     samples: list[dict[str, str]] = dataclasses.field(default_factory=list)
     streams: dict[str, Any] | None = None
+    error: str | None = None
 
     @property
     def losses(self) -> list[float]:

@@ -26,7 +26,12 @@ SAVES = 4
 
 
 class NotFinite(FloatingPointError):
-    """A NaN or an infinity; the message names step, layer and the last good checkpoint."""
+    """A NaN or an infinity; the message names step, layer and the last good checkpoint. result:
+    what there was until then."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 def train(
@@ -39,8 +44,8 @@ def train(
 ) -> Result:
     """Trains the model that config describes, in this process.
 
-    folder: for checkpoints, in folder/checkpoints, replacing those of an earlier run; or None to
-      keep nothing.
+    folder: for checkpoints, in folder/checkpoints, replacing an earlier run there; or None to keep
+      nothing.
     resume: continues from the newest checkpoint there, bit for bit as if nothing had happened;
       begins where there is none.
     stop(step): is asked behind each step, and ends the run with a checkpoint when it is true.
@@ -57,8 +62,7 @@ def train(
     with contextlib.ExitStack() as stack:
         saves = None
         if folder is not None:
-            path = Path(folder) / "checkpoints"
-            saves = stack.enter_context(checkpoint.opened(path, resume=resume))
+            saves = stack.enter_context(checkpoint.opened(Path(folder), resume=resume))
         run = _Run(config, data, placement, saves, show or (lambda kind, row: None))
         if resume and saves is not None and saves.latest is not None:
             run.restore(Path(folder or ""))
@@ -76,7 +80,7 @@ class _Run:
     ) -> None:
         self.config, self.data, self.placement = config, data, placement
         self.saves, self.show = saves, show
-        self.result = Result(config)
+        self.result = Result(config, data.digest)
         self.structure = model.structure(config)
         self.state = placement.replicated(step.init(config))
         self.result.parameters = sum(leaf.size for leaf in jax.tree.leaves(self.state["params"]))
@@ -148,7 +152,9 @@ class _Run:
         seconds = time.perf_counter() - start
         bad = step.first_bad(metrics, self.config.sites)
         if bad is not None:
-            raise NotFinite(f"step {self.done + 1}: {bad} is not finite; {self._last_good()}")
+            self.result.error = f"step {self.done + 1}: {bad} is not finite; {self._last_good()}"
+            self._measure()
+            raise NotFinite(self.result.error, self.result)
         rows = self.result.train
         before = rows[-1]["seconds"] if rows else 0.0
         self.done += 1
