@@ -61,7 +61,7 @@ class Config:
     layers: int = 4
     embedding: int = 128
     heads: int = 4
-    steps: int = 300
+    steps: int = 240
     batch: int = 8
     sequence: int = 128
     remat: bool = False

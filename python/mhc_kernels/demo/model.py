@@ -181,18 +181,36 @@ class Model(nnx.Module):
         x = self.embedding[...][tokens].astype(RESIDUAL)
         if config.residual == "hyper":
             x = mj.expand(x, config.streams, implementation=config.implementation)
+        x, finite = self._scan(x) if config.remat and observe is None else self._sites(x, observe)
+        if self.head is not None:
+            x = self.head(x)
+        return self.out(self.norm(x)), finite
+
+    def _sites(self, x: Array, observe: Observe | None) -> tuple[Array, Array]:
         finite = []
-        call = nnx.remat(Site.__call__) if config.remat else Site.__call__
         for site in self.sites:
             if observe is not None:
                 observe(site.name, site.connection, x)
-            x, is_finite = call(site, x)
+            x, is_finite = site(x)
             finite.append(is_finite)
         if observe is not None:
             observe("out", None, x)
-        if self.head is not None:
-            x = self.head(x)
-        return self.out(self.norm(x)), jnp.stack(finite)
+        return x, jnp.stack(finite)
+
+    def _scan(self, x: Array) -> tuple[Array, Array]:
+        """With rematerialisation. In a loop: where the layers stand one after the other, XLA on
+        CPUs finds that what is computed again was there before, and keeps it."""
+        pairs = [nnx.split((a, b)) for a, b in zip(self.sites[::2], self.sites[1::2])]
+        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[params for _, params in pairs])
+
+        def layer(x: Array, params: Any) -> tuple[Array, Array]:
+            attention, mlp = nnx.merge(pairs[0][0], params)
+            x, first = attention(x)
+            x, second = mlp(x)
+            return x, jnp.stack([first, second])
+
+        x, finite = jax.lax.scan(jax.checkpoint(layer, prevent_cse=False), x, stacked)
+        return x, finite.reshape(-1)
 
 
 def structure(config: Config) -> Any:

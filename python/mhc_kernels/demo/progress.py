@@ -21,8 +21,9 @@ class Progress:
     def __init__(self, name: str, config: Config, console: Console | None = None) -> None:
         self.name, self.config = name, config
         self.console = console or Console()
-        self.held_out = float("nan")
-        self.ends: list[float] = []
+        self.loss = self.held_out = float("nan")
+        self.seconds: list[float] = []
+        self.start = (0.0, 0)
         self.bar = progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(bar_width=24),
@@ -51,21 +52,27 @@ class Progress:
 
     def show(self, kind: str, row: dict[str, Any]) -> None:
         if kind == "train":
-            self.ends = [*self.ends[-RECENT:], time.perf_counter()]
-            state = self.state(row)
-            self.bar.update(self.task, completed=row["step"], state=state)
+            if not self.seconds:
+                self.start = (time.perf_counter(), row["step"])
+            self.loss = row["loss"]
+            self.seconds = [*self.seconds[-RECENT:], row["seconds"]]
+            self.bar.update(self.task, completed=row["step"], state=self.state(row["step"]))
         elif kind == "held_out":
             self.held_out = row["loss"]
             if not self.console.is_terminal:
-                state = self.state(row) if self.ends else f"held out {row['loss']:.3f}"
+                state = self.state(row["step"])
                 print(f"{self.name:13} {row['step']:5}/{self.config.steps}  {state}", flush=True)
 
-    def state(self, row: dict[str, Any]) -> str:
-        """Loss, held-out loss, tokens per second, time left."""
-        text = f"loss {row['loss']:.3f}  held out {self.held_out:.3f}"
-        if len(self.ends) > 1:
-            seconds = (self.ends[-1] - self.ends[0]) / (len(self.ends) - 1)
-            tokens = self.config.batch * self.config.sequence / seconds
-            left = round(seconds * (self.config.steps - row["step"]))
+    def state(self, step: int) -> str:
+        """Loss, held-out loss, tokens per second of the last steps, time left with evaluations."""
+        text = f"held out {self.held_out:.3f}"
+        if self.seconds:
+            text = f"loss {self.loss:.3f}  " + text
+        if len(self.seconds) > 1:
+            spent = (self.seconds[-1] - self.seconds[0]) / (len(self.seconds) - 1)
+            tokens = self.config.batch * self.config.sequence / spent
+            begin, first = self.start
+            each = (time.perf_counter() - begin) / (step - first)
+            left = round(each * (self.config.steps - step))
             text += f"  {tokens:,.0f} tokens/s  {left // 60}:{left % 60:02} left"
         return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable
 
 import jax
@@ -83,24 +84,26 @@ def parts(params: Any) -> dict[str, Any]:
 
 
 def _finite(tree: Any) -> Array:
-    return jnp.isfinite(optax.global_norm(tree))
+    return jnp.isfinite(optax.tree.norm(tree))
 
 
 def first_bad(metrics: Any, names: list[str]) -> str | None:
-    """The first part of the model that is not finite, in the order of the data, or None.
+    """The first part of the model that is not finite, forward and then backward, or None.
 
     metrics: of a step, on the host; names: of the sites.
     """
     for name, finite in zip(names, metrics["sites"]):
         if not finite:
             return f"layer {name}"
-    for part, finite in metrics["gradients"].items():
-        if not finite:
-            site = part.removeprefix("site ")
-            return f"gradient of {f'layer {names[int(site)]}' if site != part else part}"
-    if not metrics["update"]:
-        return "the optimiser's update"
-    return None if jnp.isfinite(metrics["loss"]) else "the loss"
+    if not math.isfinite(metrics["loss"]):
+        return "the loss, behind the last layer,"
+    # The way of the gradient.
+    sites = [(f"site {k}", f"layer {name}") for k, name in enumerate(names)]
+    order = [("out", "out"), ("norm", "norm"), ("head", "head"), *reversed(sites)]
+    for part, name in [*order, ("embedding", "embedding")]:
+        if not metrics["gradients"].get(part, True):
+            return f"the gradient of {name}"
+    return None if metrics["update"] else "the optimiser's update"
 
 
 class Placement:

@@ -12,6 +12,7 @@ import inspect
 import os
 import sys
 import types
+import warnings
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -82,7 +83,9 @@ def _documentation() -> Iterator[str]:
     seen = set()
     kinds = (type, types.BuiltinFunctionType, types.MethodDescriptorType)
     for name in sorted(sys.builtin_module_names):
-        found = [(name, importlib.import_module(name))]
+        with warnings.catch_warnings():  # of modules that a later Python leaves out
+            warnings.simplefilter("ignore")
+            found = [(name, importlib.import_module(name))]
         while found:
             path, member = found.pop()
             text = inspect.getdoc(member)

@@ -25,10 +25,14 @@ def main(argument: str) -> int:
         signal.signal(number, lambda received, frame: stopping.append(received))
     job = json.loads(argument)
 
-    from mhc_kernels.demo.config import Config
-    from mhc_kernels.demo.progress import Progress
-    from mhc_kernels.demo.result import Result, write_json
-    from mhc_kernels.demo.training import NotFinite, train
+    try:
+        from mhc_kernels.demo.config import Config
+        from mhc_kernels.demo.progress import Progress
+        from mhc_kernels.demo.result import Result, write_json
+        from mhc_kernels.demo.training import NotFinite, train
+    except ImportError as error:  # the library, or what the package's extra `demo` brings
+        print(f"error: {error}", file=sys.stderr)
+        return 2
 
     folder, config = Path(job["folder"]), Config(**job["config"])
 
