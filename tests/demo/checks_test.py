@@ -40,7 +40,10 @@ def test_end():
 
 def test_on_manifold():
     def with_errors(row, column):
-        layers = [{"row_error": 0.0, "column_error": 0.0}, {"row_error": row, "column_error": column}]
+        layers = [
+            {"row_error": 0.0, "column_error": 0.0},
+            {"row_error": row, "column_error": column},
+        ]
         return run([], manifold="permutation", streams={"layers": layers})
 
     assert checks.on_manifold("kernel", with_errors(1e-6, 1e-6))["passed"]
@@ -52,7 +55,13 @@ def test_each_run_names_the_command_that_repeats_it(tiny):
     from mhc_kernels.demo.__main__ import parse
 
     runs = plan.runs_of(tiny.replace(seed=4, remat=True), "both")
-    assert [r.name for r in runs] == ["kernel", "reference", "second_seed", "plain", "unconstrained"]
+    assert [r.name for r in runs] == [
+        "kernel",
+        "reference",
+        "second_seed",
+        "plain",
+        "unconstrained",
+    ]
     for one in runs:
         options = parse(one.command.removeprefix(plan.PROGRAM).split())
         for field in (*plan.FLAGS, "implementation"):

@@ -45,6 +45,14 @@ def test_wrong_input_is_one_line_and_writes_nothing(tmp_path, capsys, flags, mes
     assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize("flags", ["--steps many", "--implementation fast", "--unknown"])
+def test_wrong_flags_are_one_line(flags, capsys):
+    with pytest.raises(SystemExit) as caught:
+        command.main(flags.split())
+    assert caught.value.code == 2
+    assert re.fullmatch("error: .*\n", capsys.readouterr().err)
+
+
 def test_a_folder_without_write_permission(tmp_path, capsys, monkeypatch):
     # The user of the tests may be one who may write everywhere.
     monkeypatch.setattr(command.os, "access", lambda path, mode: False)

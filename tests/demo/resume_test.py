@@ -114,9 +114,7 @@ def poison(state, path, index=()):
     return state
 
 
-def test_a_nan_stops_the_run_and_keeps_the_last_good_checkpoint(
-    tiny, whole, tmp_path, monkeypatch
-):
+def test_a_nan_stops_the_run_and_keeps_the_last_good_checkpoint(tiny, whole, tmp_path, monkeypatch):
     train(tiny, tmp_path, stop=lambda done: done == 6)
     restore = checkpoint.Checkpoints.state
     with monkeypatch.context() as patch:

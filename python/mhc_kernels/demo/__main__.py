@@ -16,13 +16,21 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from mhc_kernels.demo import job, plan, text
 from mhc_kernels.demo.config import Config
 
 
+class Parser(argparse.ArgumentParser):
+    """Whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"error: {message}\n")
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=plan.PROGRAM,
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -86,8 +86,7 @@ def table(runs: dict[str, dict[str, Any]]) -> str:
         lines.append(
             f"{name:13} {losses:>15} {run['steps_per_second']:8.2f} "
             f"{run['tokens_per_second']:9,.0f} {run['peak_bytes'] / MIB:9.0f} "
-            f"{run['temporary_bytes'] / MIB:9.0f}"
-            + (f"  {run['error']}" if run["error"] else "")
+            f"{run['temporary_bytes'] / MIB:9.0f}" + (f"  {run['error']}" if run["error"] else "")
         )
     return "\n".join(lines)
 

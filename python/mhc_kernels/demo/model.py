@@ -7,7 +7,6 @@ branches compute in f32.
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any, Callable
 
@@ -58,7 +57,7 @@ class Attention(nnx.Module):
         qkv = self.qkv(self.norm(x)).reshape(b, s, 3, self.heads, d // self.heads)
         q, k, v = rotate(qkv[:, :, 0]), rotate(qkv[:, :, 1]), qkv[:, :, 2]
         y = jax.nn.dot_product_attention(q, k, v, is_causal=True)
-        return self.out(y.reshape(b, s, d))  # type: ignore[no-any-return]
+        return self.out(y.reshape(b, s, d))
 
 
 def rotate(x: Array) -> Array:
@@ -80,7 +79,7 @@ class Mlp(nnx.Module):
         self.down = linear(4 * d, d, rngs, 1 / math.sqrt(2 * config.layers))
 
     def __call__(self, x: Array) -> Array:
-        return self.down(jax.nn.gelu(self.up(self.norm(x))))  # type: ignore[no-any-return]
+        return self.down(jax.nn.gelu(self.up(self.norm(x))))
 
 
 class Plain(nnx.Module):
@@ -160,12 +159,9 @@ class Model(nnx.Module):
         d = config.embedding
         self.config = config
         self.embedding = nnx.Param(jax.random.normal(rngs.params(), (VOCABULARY, d)))
-        kinds = itertools.cycle((Attention, Mlp))
+        branches: tuple[Any, ...] = (Attention, Mlp)
         self.sites = nnx.List(
-            [
-                Site(k, kind(config, rngs), config, rngs)
-                for k, kind in zip(range(len(config.sites)), kinds)
-            ]
+            [Site(k, branches[k % 2](config, rngs), config, rngs) for k in range(len(config.sites))]
         )
         self.head = Head(config, rngs) if config.residual == "hyper" else None
         self.norm = Norm(d)

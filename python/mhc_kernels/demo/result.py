@@ -23,8 +23,8 @@ class Result:
       tokens_per_second: that times batch and sequence.
     peak_bytes: the most memory that the process had by the end of training; temporary_bytes: what
       XLA plans for one step beside parameters and optimiser.
-    samples: dicts of prompt and text. streams: see streams.py, None for a plain residual. error: why
-      the run ended before its last step, where that was a NaN.
+    samples: dicts of prompt and text. streams: see streams.py, None for a plain residual.
+    error: why the run ended before its last step, where that was a NaN.
     """
 
     config: Config

@@ -27,7 +27,7 @@ def sample(structure: Any, params: Any, config: Config, data: Text) -> list[dict
     starts = np.linspace(0, len(data.held_out) - width, PROMPTS + 2).astype(int)[1:-1]
     prompts = data.held_out[starts[:, None] + np.arange(width)].astype(np.int32)
     total = width + config.sample_bytes
-    tokens = np.zeros((PROMPTS, max(total, config.sequence)), np.int32)
+    tokens: Any = np.zeros((PROMPTS, max(total, config.sequence)), np.int32)
     tokens[:, :width] = prompts
 
     def draw(at: Any, carry: Any) -> Any:
@@ -44,5 +44,8 @@ def sample(structure: Any, params: Any, config: Config, data: Text) -> list[dict
     params = jax.device_put(params, jax.devices()[0])
     loop = jax.jit(lambda *carry: jax.lax.fori_loop(width, total, draw, carry)[1])
     tokens = np.asarray(loop(params, tokens, jax.random.key(config.seed)))[:, :total]
-    decode = lambda row: bytes(row.astype(np.uint8)).decode(errors="replace")
-    return [{"prompt": decode(row[:width]), "text": decode(row[width:])} for row in tokens]
+    return [{"prompt": _decode(row[:width]), "text": _decode(row[width:])} for row in tokens]
+
+
+def _decode(row: Any) -> str:
+    return bytes(row.astype(np.uint8)).decode(errors="replace")

@@ -39,13 +39,17 @@ def optimizer(config: Config) -> optax.GradientTransformation:
         decay_steps=max(2, config.steps + 1),
         end_value=0.05 * config.learning_rate,
     )
-    is_matrix = lambda path, _: getattr(path[-1], "key", None) == "kernel"
-    matrices = lambda params: jax.tree_util.tree_map_with_path(is_matrix, params)
     return optax.chain(
         optax.flatten(optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam(b2=0.95))),
-        optax.add_decayed_weights(0.1, matrices),
+        optax.add_decayed_weights(0.1, _matrices),
         optax.scale_by_learning_rate(rate),
     )
+
+
+def _matrices(params: Any) -> Any:
+    """True where a parameter is the matrix of a linear layer."""
+    is_matrix = lambda path, _: getattr(path[-1], "key", None) == "kernel"
+    return jax.tree_util.tree_map_with_path(is_matrix, params)
 
 
 def init(config: Config) -> Any:
@@ -127,8 +131,8 @@ class Placement:
             axis_types=(AxisType.Auto,),
             devices=jax.devices()[: config.devices],
         )
-        self._batch = NamedSharding(mesh, PartitionSpec("data"))
-        self._replicated = NamedSharding(mesh, PartitionSpec())
+        self._batch = NamedSharding(mesh, PartitionSpec("data"))  # type: ignore[no-untyped-call]
+        self._replicated = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
 
     def batch(self, batch: Any) -> Any:
         return jax.device_put(batch, self._batch)

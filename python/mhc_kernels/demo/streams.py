@@ -69,21 +69,26 @@ def _site(params: mj.Params, config: Config, x: Array) -> tuple[dict[str, Any], 
     gates = mj.coefficients(x, params, spec, implementation=config.implementation)
     h_pre, h_post, h_res = gates
     rows, columns = jnp.sum(h_res, -1), jnp.sum(h_res, -2)
-    mean = lambda v: jnp.mean(v, axis=(0, 1))
     layer = {
-        "h_res": mean(h_res),
-        "h_pre": mean(h_pre),
-        "h_post": mean(h_post),
-        "row_sums": mean(rows),
-        "column_sums": mean(columns),
+        "h_res": _mean(h_res),
+        "h_pre": _mean(h_pre),
+        "h_post": _mean(h_post),
+        "row_sums": _mean(rows),
+        "column_sums": _mean(columns),
         "row_error": jnp.max(jnp.abs(rows - 1)),
         "column_error": jnp.max(jnp.abs(columns - 1)),
         "permutation_entropy": None,
     }
     if spec.manifold.name == "permutation":
         weights = permutation_weights(params, config, x)
-        layer["permutation_entropy"] = mean(-jnp.sum(jax.scipy.special.xlogy(weights, weights), -1))
+        entropy = -jnp.sum(jax.scipy.special.xlogy(weights, weights), -1)
+        layer["permutation_entropy"] = _mean(entropy)
     return layer, h_res
+
+
+def _mean(v: Array) -> Array:
+    """Over sequences and positions."""
+    return jnp.mean(v, axis=(0, 1))
 
 
 def permutation_weights(params: mj.Params, config: Config, x: Array) -> Array:

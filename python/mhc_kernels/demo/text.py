@@ -58,7 +58,7 @@ def load(config: Config) -> Text:
     if not path.exists():
         raise ValueError(f"text: expected a file or a folder, got {path}, which does not exist")
     try:
-        data = folder(path) if path.is_dir() else path.read_bytes()[:MOST_BYTES]
+        data = folder(path) if path.is_dir() else _read(path, MOST_BYTES)
     except OSError as error:
         raise ValueError(f"text: cannot read {path}: {error.strerror}") from error
     if not data:
@@ -108,14 +108,18 @@ def folder(root: Path) -> bytes:
 def _joined(paths: list[Path]) -> bytes:
     parts, size = [], 0
     for path in paths:
-        data = path.read_bytes()
-        if b"\0" in data:
-            continue
-        parts.append(data[: MOST_BYTES - size])
-        size += len(parts[-1])
         if size >= MOST_BYTES:
             break
+        data = _read(path, MOST_BYTES - size)
+        if b"\0" not in data:
+            parts.append(data)
+            size += len(data)
     return b"".join(parts)
+
+
+def _read(path: Path, most: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(most)
 
 
 def split(source: str, data: bytes, sequence: int) -> Text:
