@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-FOLDERS = ("python", "tests/jax")
+FOLDERS = ("python", "tests/conftest.py", "tests/demo", "tests/jax")
 GOOD = "def half(x: float) -> float:\n    return x / 2\n"
 BAD = {
     "rules": "import os\n\n\n" + GOOD,

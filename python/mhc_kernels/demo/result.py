@@ -1,0 +1,60 @@
+"""What a run was and what came out, as run.json holds it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from mhc_kernels.demo.config import Config
+
+
+@dataclasses.dataclass
+class Result:
+    """A run, also one that was stopped early.
+
+    digest: of the text. finished: whether all steps of config were made.
+    train: dicts of step (from 1), loss (nats per byte, before that step's update) and seconds
+      (spent in steps up to then; neither compiling nor evaluating); held_out: the same for the
+      held-out text, of the parameters behind that step, from step 0 on.
+    steps_per_second: of the median step, which other programs on the machine disturb least;
+      tokens_per_second: that times batch and sequence.
+    peak_bytes: the most memory that the process had by the end of training; temporary_bytes: what
+      XLA plans for one step beside parameters and optimiser.
+    samples: dicts of prompt and text. streams: see streams.py, None for a plain residual.
+    error: why the run ended before its last step, where that was a NaN.
+    """
+
+    config: Config
+    digest: str = ""
+    finished: bool = False
+    parameters: int = 0
+    train: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    held_out: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    steps_per_second: float = 0.0
+    tokens_per_second: float = 0.0
+    peak_bytes: int = 0
+    temporary_bytes: int = 0
+    compile_seconds: float = 0.0
+    samples: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    streams: dict[str, Any] | None = None
+    error: str | None = None
+
+    @property
+    def losses(self) -> list[float]:
+        """The training loss of each step."""
+        return [row["loss"] for row in self.train]
+
+    def to_json(self, **more: Any) -> dict[str, Any]:
+        """Plain types, with some of the config's fields beside it and what the caller adds."""
+        of_config = {k: getattr(self.config, k) for k in ("implementation", "residual", "manifold")}
+        return {**more, **of_config, **dataclasses.asdict(self)}
+
+
+def write_json(file: Path, value: Any) -> None:
+    """All of it or nothing: a crash leaves the file that was there before."""
+    part = file.with_name(f".{file.name}.part")
+    part.write_text(json.dumps(value, indent=1) + "\n")
+    os.replace(part, file)

@@ -1,0 +1,135 @@
+"""Each check can pass and can fail; the main job ends with what they say."""
+
+import dataclasses
+import json
+
+import pytest
+
+from mhc_kernels.demo import checks, job, plan, processes, text
+from mhc_kernels.demo.result import write_json
+
+
+def run(train, held_out=(6.0, 3.0, 2.0), **more):
+    rows = lambda losses, first: [{"step": first + k, "loss": v} for k, v in enumerate(losses)]
+    return {"train": rows(train, 1), "held_out": rows(held_out, 0), "streams": None, **more}
+
+
+def test_falls():
+    assert checks.falls(run([], (6.0, 5.0, 4.4)))["passed"]
+    assert not checks.falls(run([], (6.0, 4.0, 4.6)))["passed"]
+    assert not checks.falls(run([], (6.0, 5.0, float("nan"))))["passed"]
+
+
+def test_first_steps():
+    a = run([5.0] * 40)
+    assert checks.first_steps(a, run([5.0 + 0.9 * checks.FIRST_TOLERANCE] * 40))["passed"]
+    late = [5.0] * 19 + [5.0 + 1.1 * checks.FIRST_TOLERANCE]
+    found = checks.first_steps(a, run(late + [5.0] * 20))
+    assert not found["passed"] and "step 20" in found["detail"]
+    assert checks.first_steps(a, run([5.0] * 20 + [9.0] * 20))["passed"]  # not among the first
+    assert not checks.first_steps(a, run([float("nan")] * 40))["passed"]
+
+
+def test_end():
+    a, seed = run([], [6, 4, 3, 2, 2.0, 2.0]), run([], [6, 4, 3, 2, 2.1, 1.9])
+    # The seeds' means are equal by chance, their curves are 0.1 apart.
+    assert checks.end(a, run([], [6, 4, 3, 2, 2.09, 2.09]), seed)["passed"]
+    assert not checks.end(a, run([], [6, 4, 3, 2, 2.11, 2.11]), seed)["passed"]
+    assert not checks.end(a, run([], [6, 4, 3, 2, 2, float("nan")]), seed)["passed"]
+
+
+def test_on_manifold():
+    def with_errors(row, column):
+        layers = [
+            {"row_error": 0.0, "column_error": 0.0},
+            {"row_error": row, "column_error": column},
+        ]
+        return run([], manifold="permutation", streams={"layers": layers})
+
+    assert checks.on_manifold("kernel", with_errors(1e-6, 1e-6))["passed"]
+    assert not checks.on_manifold("kernel", with_errors(1e-3, 0.0))["passed"]
+    assert not checks.on_manifold("kernel", with_errors(0.0, 1e-3))["passed"]
+
+
+def test_each_run_names_the_command_that_repeats_it(tiny):
+    from mhc_kernels.demo.__main__ import parse
+
+    runs = plan.runs_of(tiny.replace(seed=4, remat=True), "both")
+    assert [r.name for r in runs] == [
+        "kernel",
+        "reference",
+        "second_seed",
+        "plain",
+        "unconstrained",
+    ]
+    for one in runs:
+        options = parse(one.command.removeprefix(plan.PROGRAM).split())
+        for field in (*plan.FLAGS, "implementation"):
+            assert getattr(options, field) == getattr(one.config, field), (one.name, field)
+
+
+@pytest.fixture
+def results(whole, reference, plain):
+    """What stands for each run: the tests train three."""
+    other = dataclasses.replace(
+        whole, held_out=[{**row, "loss": row["loss"] + 0.05} for row in whole.held_out]
+    )
+    return {
+        "kernel": whole,
+        "reference": reference,
+        "second_seed": other,
+        "plain": plain,
+        "unconstrained": whole,
+    }
+
+
+def work(tiny, out, results, monkeypatch, *, resume=False, status=None):
+    """The main job, with processes that only write what is in results; the exit status and the
+    names of the runs that were started."""
+    started = []
+
+    def fake(one, folder, *, resume):
+        started.append(one.name)
+        if (status or {}).get(one.name, 0) in (0, 1):
+            folder.mkdir(parents=True, exist_ok=True)
+            result = dataclasses.replace(results[one.name], config=one.config)
+            labels = {"name": one.name, "title": one.title, "command": one.command}
+            write_json(folder / "run.json", result.to_json(**labels))
+        return (status or {}).get(one.name, 0)
+
+    monkeypatch.setattr(processes, "run", fake)
+    data = text.load(tiny)
+    runs = plan.runs_of(tiny, "both")
+    return job.work(runs, out, data, command="again", resume=resume), started
+
+
+def test_the_job_writes_a_summary_and_passes(tiny, results, tmp_path, monkeypatch, capsys):
+    code, started = work(tiny, tmp_path, results, monkeypatch)
+    assert code == 0 and started == list(results)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["command"] == "again" and summary["runs"] == started
+    assert len(summary["checks"]) == 5 and all(row["passed"] for row in summary["checks"])
+    assert summary["text"]["bytes"] == 200_000 and summary["text"]["held_out_bytes"] > 0
+    found = json.loads((tmp_path / "runs/kernel/run.json").read_text())
+    assert {"name", "title", "command", "config", "streams", "samples", "held_out"} <= set(found)
+    assert capsys.readouterr().out.count("passed: ") == 5
+
+
+def test_the_job_fails_where_the_curves_disagree(tiny, results, tmp_path, monkeypatch, capsys):
+    code, _ = work(tiny, tmp_path, {**results, "reference": results["plain"]}, monkeypatch)
+    assert code == 1
+    assert "FAILED: kernel and reference agree step by step" in capsys.readouterr().out
+
+
+def test_a_baseline_may_diverge_but_not_the_kernel(tiny, results, tmp_path, monkeypatch):
+    assert work(tiny, tmp_path, results, monkeypatch, status={"unconstrained": 1})[0] == 0
+    assert work(tiny, tmp_path, results, monkeypatch, status={"kernel": 1}) == (1, ["kernel"])
+    assert work(tiny, tmp_path, results, monkeypatch, status={"plain": -9})[0] == 1
+
+
+def test_resume_keeps_what_is_finished(tiny, results, tmp_path, monkeypatch, capsys):
+    code, started = work(tiny, tmp_path, results, monkeypatch, status={"second_seed": 130})
+    assert code == 130 and started == ["kernel", "reference", "second_seed"]
+    assert "continue with: again --resume" in capsys.readouterr().out
+    code, started = work(tiny, tmp_path, results, monkeypatch, resume=True)
+    assert code == 0 and started == ["second_seed", "plain", "unconstrained"]

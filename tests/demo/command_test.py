@@ -1,0 +1,139 @@
+"""The command: wrong input, interrupts, the whole job."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from mhc_kernels.demo import __main__ as command
+from mhc_kernels.demo import worker
+
+PROGRAM = [sys.executable, "-m", "mhc_kernels.demo"]
+SMALL = "--layers 2 --embedding 32 --heads 2 --sequence 32 --batch 8".split()
+
+
+def files(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ("--text {0}/none", "text: expected a file or a folder, got .*, which does not exist"),
+        ("--text {0}/empty", "text: expected some text, got .*, which is empty"),
+        ("--text {0}/folder", "text: expected some text, got .*, which is empty"),
+        ("--text {0}/short", "text: expected at least 258 bytes .*, got 257"),
+        ("--manifold sphere", "manifold: expected sinkhorn, .* got 'sphere'"),
+        ("--streams 9", "streams: expected 1 to 5 for manifold permutation, got 9"),
+        ("--out {0}/short/out", "out: expected a folder, got .*short is a file"),
+        ("--devices 3", "batch: expected a multiple of devices=3, got 8"),
+        ("--residual plain", "residual: expected .hyper. where both"),
+    ],
+)
+def test_wrong_input_is_one_line_and_writes_nothing(tmp_path, capsys, flags, message):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "short").write_bytes(b"x" * 257)
+    before = files(tmp_path)
+    arguments = ["--out", str(tmp_path / "out"), *flags.format(tmp_path).split()]
+    assert command.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert re.fullmatch(f"error: {message}.*\n", error), error
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("flags", ["--steps many", "--implementation fast", "--unknown"])
+def test_wrong_flags_are_one_line(flags, capsys):
+    with pytest.raises(SystemExit) as caught:
+        command.main(flags.split())
+    assert caught.value.code == 2
+    assert re.fullmatch("error: .*\n", capsys.readouterr().err)
+
+
+def test_a_folder_without_write_permission(tmp_path, capsys, monkeypatch):
+    # The user of the tests may be one who may write everywhere.
+    monkeypatch.setattr(command.os, "access", lambda path, mode: False)
+    assert command.main(["--out", str(tmp_path / "out")]) == 2
+    assert re.fullmatch("error: out: expected a folder to write to, .*\n", capsys.readouterr().err)
+
+
+def job_of(tiny, folder, **changes):
+    import dataclasses
+
+    config = dataclasses.asdict(tiny.replace(**changes))
+    return json.dumps(
+        {"folder": str(folder), "name": "kernel", "title": "t", "command": "c", "resume": False}
+        | {"config": config}
+    )
+
+
+@pytest.fixture
+def handlers():
+    """The worker sets its own."""
+    before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_the_worker_refuses_too_few_devices(tiny, tmp_path, capsys, handlers):
+    assert worker.main(job_of(tiny, tmp_path / "run", devices=16, batch=16)) == 2
+    assert re.fullmatch("error: devices: expected at most the 8 .*\n", capsys.readouterr().err)
+    assert files(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_made(tiny, capsys, handlers):
+    assert worker.main(job_of(tiny, "/proc/demo")) == 2
+    assert re.fullmatch("error: out: cannot write to /proc/demo.*\n", capsys.readouterr().err)
+
+
+def test_a_nan_ends_the_worker_in_one_line(tiny, tmp_path, capsys, handlers):
+    assert worker.main(job_of(tiny, tmp_path, learning_rate=1e38)) == 1
+    error = capsys.readouterr().err.splitlines()
+    assert re.search(r"kernel: step \d+: .* is not finite; .*checkpoint", error[-1]), error
+    found = json.loads((tmp_path / "run.json").read_text())
+    assert found["error"] in error[-1] and not found["finished"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_saves_and_says_how_to_resume(text_file, tmp_path, number):
+    flags = [*SMALL, "--implementation", "kernel", "--text", str(text_file), "--out", str(tmp_path)]
+    flags += ["--steps", "60" if number == signal.SIGINT else "6000"]
+    child = subprocess.Popen([*PROGRAM, *flags], stdout=subprocess.PIPE, text=True)
+    lines = [child.stdout.readline()]  # of step 0
+    child.send_signal(number)
+    rest, _ = child.communicate(timeout=100)
+    lines += rest.splitlines()
+    assert child.returncode == 130, lines
+    saved = int(re.search(r"stopped behind step (\d+), checkpoint saved", rest).group(1))
+    assert (tmp_path / f"runs/kernel/checkpoints/{saved}").is_dir()
+    assert lines[-1].startswith("continue with: python -m mhc_kernels.demo --layers 2")
+    assert lines[-1].endswith("--resume")
+    if number == signal.SIGTERM:
+        return
+    again = lines[-1].removeprefix("continue with: ").split()[1:]
+    assert subprocess.run([sys.executable, *again], stdout=subprocess.DEVNULL).returncode == 0
+    found = json.loads((tmp_path / "runs/kernel/run.json").read_text())
+    assert [row["step"] for row in found["train"]] == list(range(1, 61)) and found["finished"]
+
+
+@pytest.mark.slow
+def test_the_whole_job_on_two_devices(text_file, tmp_path):
+    """Five processes. The peak of each is its own: plain has neither streams nor gates."""
+    flags = [*SMALL, "--steps", "40", "--text", str(text_file), "--devices", "2"]
+    done = subprocess.run(
+        [*PROGRAM, *flags, "--out", str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert len(summary["runs"]) == 5 and all(row["passed"] for row in summary["checks"])
+    runs = {
+        name: json.loads((tmp_path / f"runs/{name}/run.json").read_text())
+        for name in summary["runs"]
+    }
+    assert runs["plain"]["streams"] is None and runs["plain"]["peak_bytes"] > 0
+    assert max(runs["unconstrained"]["streams"]["gain"]["forward"]) > 1.01
+    assert runs["second_seed"]["config"]["seed"] == 1
