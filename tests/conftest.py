@@ -22,6 +22,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 ).rstrip(os.pathsep)
 sys.path.insert(0, str(ROOT / "python"))
 
+
 def allowed_patterns():
     lines = (Path(__file__).with_name("allowed_skips.txt")).read_text().splitlines()
     return [line.split(None, 1)[0] for line in lines if "::" in line and not line.startswith("#")]

@@ -69,7 +69,7 @@ def test_a_save_that_fails_leaves_the_checkpoint_before(tmp_path):
     state = {"a": jnp.arange(5.0)}
     with checkpoint.opened(tmp_path, resume=False) as saves:
         saves.save(1, state, {"train": []})
-        with pytest.raises(Exception):
+        with pytest.raises(TypeError):
             saves.save(2, {"a": jnp.zeros(5)}, {"train": object()})
     with checkpoint.opened(tmp_path, resume=True) as saves:
         assert saves.latest == 1

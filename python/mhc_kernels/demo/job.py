@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from mhc_kernels.demo import checks, processes
+from mhc_kernels._info import info
+from mhc_kernels.demo import checks, processes, report
 from mhc_kernels.demo.plan import Run
 from mhc_kernels.demo.result import write_json
 from mhc_kernels.demo.text import Text
@@ -50,6 +50,7 @@ def work(runs: list[Run], out: Path, data: Text, *, command: str, resume: bool) 
             "runs": list(done),
             "checks": rows,
             "seconds": time.monotonic() - start,
+            "machine": info(),
             "text": {
                 "source": data.source,
                 "bytes": data.size,
@@ -61,7 +62,7 @@ def work(runs: list[Run], out: Path, data: Text, *, command: str, resume: bool) 
     for row in rows:
         print(f"{'passed' if row['passed'] else 'FAILED'}: {row['name']}: {row['detail']}")
         failed |= not row["passed"]
-    print(report(out))
+    print(f"report: {report.write(out)}")
     return 1 if failed else 0
 
 
@@ -89,16 +90,3 @@ def table(runs: dict[str, dict[str, Any]]) -> str:
             f"{run['temporary_bytes'] / MIB:9.0f}" + (f"  {run['error']}" if run["error"] else "")
         )
     return "\n".join(lines)
-
-
-def report(out: Path) -> str:
-    """Writes the report; returns a line that says where it is."""
-    name = "mhc_kernels.demo.report"
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        # TODO: let this be an error once mhc_kernels.demo.report is there.
-        if error.name != name:
-            raise
-        return f"no report: {name} is missing; numbers are in {out}"
-    return f"report: {module.write(out)}"

@@ -131,8 +131,8 @@ class Placement:
             axis_types=(AxisType.Auto,),
             devices=jax.devices()[: config.devices],
         )
-        self._batch = NamedSharding(mesh, PartitionSpec("data"))  # type: ignore[no-untyped-call]
-        self._replicated = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
+        self._batch = NamedSharding(mesh, PartitionSpec("data"))
+        self._replicated = NamedSharding(mesh, PartitionSpec())
 
     def batch(self, batch: Any) -> Any:
         return jax.device_put(batch, self._batch)

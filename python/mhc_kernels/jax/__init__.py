@@ -10,6 +10,8 @@ jax.numpy.
 Every function takes implementation="kernel" or "reference". See docs/jax.md.
 """
 
+from typing import TYPE_CHECKING
+
 from mhc_kernels.jax import _export as _export
 from mhc_kernels.jax._halves import apply_post, apply_pre, coefficients
 from mhc_kernels.jax._params import HeadParams, Params, init_params
@@ -17,6 +19,9 @@ from mhc_kernels.jax._partial import SumSquares, coefficients_from_partials, pro
 from mhc_kernels.jax._site import State, post, pre, site_state
 from mhc_kernels.jax._stack import expand, head, reduce
 from mhc_kernels.jax._targets import export_checks
+
+if TYPE_CHECKING:
+    from mhc_kernels.jax._flax import HyperConnection as HyperConnection
 
 __all__ = [
     "HeadParams",

@@ -29,15 +29,13 @@ def loss(data: Data, axis: str) -> Figure:
     figure = Figure(figsize=(8, 4.2))
     axes = figure.subplots()
     for k, run in enumerate(data.runs.values()):
-        of = lambda name, key: [point[key] for point in run[name]]
-        axes.plot(of("train", axis), smooth(of("train", "loss")), color=f"C{k}", alpha=0.35, lw=1)
-        axes.plot(
-            of("held_out", axis),
-            of("held_out", "loss"),
-            color=f"C{k}",
-            marker=".",
-            label=run["title"],
+        train, held_out = (
+            {key: [point[key] for point in run[name]] for key in (axis, "loss")}
+            for name in ("train", "held_out")
         )
+        color, title = f"C{k}", run["title"]
+        axes.plot(train[axis], smooth(train["loss"]), color=color, alpha=0.35, lw=1)
+        axes.plot(held_out[axis], held_out["loss"], color=color, marker=".", label=title)
     axes.set_xlabel({"step": "step", "seconds": "seconds of training"}[axis])
     axes.set_ylabel("loss, nats per byte")
     axes.grid(True, axis="y")
@@ -65,4 +63,7 @@ def runs(data: Data) -> Figure:
 
 def bench(found: Json) -> Figure:
     """One site, forward and backward, along the paths of `python -m mhc_kernels.bench`."""
-    return bench_report.figure([r for r in found["rows"] if r["pass"] == "forward_backward"])
+    drawn: Figure = bench_report.figure(
+        [r for r in found["rows"] if r["pass"] == "forward_backward"]
+    )
+    return drawn

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 import matplotlib
+from cycler import cycler
 
 THEMES = ("light", "dark")
 # Told apart by people who see few colours, and readable on both backgrounds.
@@ -30,7 +31,7 @@ def theme(name: str) -> Iterator[None]:
             "axes.spines.right": False,
             "axes.titlesize": 9,
             "axes.titlecolor": ink,
-            "axes.prop_cycle": matplotlib.cycler(color=COLORS),
+            "axes.prop_cycle": cycler(color=COLORS),
             "font.size": 9,
             "grid.color": grid,
             "legend.frameon": False,
