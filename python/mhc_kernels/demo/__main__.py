@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from mhc_kernels.demo import job, plan, text
 from mhc_kernels.demo.config import Config
+from mhc_kernels.demo.worker import STOPPED
 
 
 class Parser(argparse.ArgumentParser):
@@ -83,7 +84,11 @@ def main(arguments: list[str] | None = None) -> int:
     words = [a for a in arguments if a != "--resume"]
     command = " ".join([plan.PROGRAM, *map(shlex.quote, words)])
     runs = plan.runs_of(config, options.implementation)
-    return job.work(runs, options.out, data, command=command, resume=options.resume)
+    try:
+        return job.work(runs, options.out, data, command=command, resume=options.resume)
+    except KeyboardInterrupt:  # between two runs
+        print(f"continue with: {command} --resume")
+        return STOPPED
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def connection(site: int, config: Config, rngs: nnx.Rngs) -> Any:
     the identity leads by half as many logits.
     """
     n = config.streams
-    made = mj.HyperConnection(
+    made: Any = mj.HyperConnection(  # type: ignore[operator]
         config.spec, config.embedding, rngs=rngs, implementation=config.implementation
     )
     bias = made.bias[...]
@@ -135,7 +135,7 @@ class Site(nnx.Module):
     def __init__(self, index: int, branch: Any, config: Config, rngs: nnx.Rngs) -> None:
         self.name, self.branch = config.sites[index], branch
         plain = config.residual == "plain"
-        self.connection = Plain() if plain else connection(index, config, rngs)
+        self.connection: Any = Plain() if plain else connection(index, config, rngs)
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """x_next, and whether it is finite: all of the branch's output, and one feature of each
