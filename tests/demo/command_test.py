@@ -98,7 +98,9 @@ def test_a_nan_ends_the_worker_in_one_line(tiny, tmp_path, capsys, handlers):
     assert found["error"] in error[-1] and not found["finished"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_an_interrupt_saves_and_says_how_to_resume(text_file, tmp_path, number):
     flags = [*SMALL, "--implementation", "kernel", "--text", str(text_file), "--out", str(tmp_path)]
     flags += ["--steps", "60" if number == signal.SIGINT else "6000"]

@@ -11,9 +11,9 @@ from typing import Any
 FIRST_STEPS, FIRST_TOLERANCE = 20, 2e-3
 # The held-out loss must have come down to this share.
 FALLEN = 0.75
-# Of a row or column sum of h_res. Sinkhorn ends with columns; its rows are as near as 20 iterations
-# bring them.
-MARGINS = {"permutation": (1e-5, 1e-5), "identity": (0.0, 0.0), "sinkhorn": (2e-2, 1e-4)}
+# Of a row and a column sum of h_res. Sinkhorn ends with columns; its rows are as near as 20
+# iterations bring them, which depends on the logits.
+MARGINS = {"permutation": (1e-5, 1e-5), "identity": (0.0, 0.0), "sinkhorn": (None, 1e-5)}
 
 Check = dict[str, Any]
 
@@ -82,11 +82,12 @@ def on_manifold(name: str, run: dict[str, Any]) -> Check:
     rows = max(layer["row_error"] for layer in layers)
     columns = max(layer["column_error"] for layer in layers)
     row_bound, column_bound = MARGINS[run["manifold"]]
+    wanted = "no bound" if row_bound is None else f"up to {row_bound:.0e} wanted"
     return _check(
         f"{name}: h_res is on the manifold",
-        rows <= row_bound and columns <= column_bound,
-        f"row sums within {rows:.1e} of 1, up to {row_bound:.0e} wanted; column sums within "
-        f"{columns:.1e}, up to {column_bound:.0e} wanted",
+        (row_bound is None or rows <= row_bound) and columns <= column_bound,
+        f"row sums within {rows:.1e} of 1, {wanted}; column sums within {columns:.1e}, "
+        f"up to {column_bound:.0e} wanted",
     )
 
 
