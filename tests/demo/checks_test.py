@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from mhc_kernels.demo import checks, job, plan, processes, text
+from mhc_kernels.demo import checks, job, plan, processes, report, text
 from mhc_kernels.demo.result import write_json
 
 
@@ -83,9 +83,9 @@ def results(whole, reference, plain):
     }
 
 
-def work(tiny, out, results, monkeypatch, *, resume=False, status=None):
-    """The main job, with processes that only write what is in results; the exit status and the
-    names of the runs that were started."""
+def work(tiny, out, results, monkeypatch, *, resume=False, status=None, draws=False):
+    """The main job, with processes that only write what is in results, and with a report only where
+    it draws one; the exit status and the names of the runs that were started."""
     started = []
 
     def fake(one, folder, *, resume):
@@ -98,14 +98,16 @@ def work(tiny, out, results, monkeypatch, *, resume=False, status=None):
         return (status or {}).get(one.name, 0)
 
     monkeypatch.setattr(processes, "run", fake)
+    if not draws:
+        monkeypatch.setattr(report, "write", lambda out: out)
     data = text.load(tiny)
     runs = plan.runs_of(tiny, "both")
     return job.work(runs, out, data, command="again", resume=resume), started
 
 
 def test_the_job_writes_a_summary_and_passes(tiny, results, tmp_path, monkeypatch, capsys):
-    code, started = work(tiny, tmp_path, results, monkeypatch)
-    assert code == 0 and started == list(results)
+    code, started = work(tiny, tmp_path, results, monkeypatch, draws=True)
+    assert code == 0 and started == list(results) and (tmp_path / "report.html").exists()
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["command"] == "again" and summary["runs"] == started
     assert len(summary["checks"]) == 5 and all(row["passed"] for row in summary["checks"])

@@ -37,7 +37,7 @@ def streams(sites, n, manifold, rng):
     }
 
 
-def run(name, manifold, residual="hyper", sites=8, n=4):
+def run(name, manifold, residual="hyper", sites=4, n=4):
     rng = np.random.default_rng(len(name))
     steps = np.arange(1, 61)
     loss = 2 + 3.5 * np.exp(-steps / 15) + rng.normal(size=60) * 0.05

@@ -13,7 +13,6 @@ PICTURES = {
     "gain",
     "gates",
     "h_res_kernel",
-    "h_res_reference",
     "h_res_unconstrained",
     "loss_by_step",
     "loss_by_time",

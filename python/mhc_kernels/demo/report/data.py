@@ -22,8 +22,15 @@ class Data:
 
     @property
     def with_streams(self) -> dict[str, Json]:
-        """Runs that have residual streams to look at; the first is the main one."""
-        return {name: run for name, run in self.runs.items() if run.get("streams")}
+        """Runs that have residual streams to look at, the first of each manifold; the first of all
+        is the main one."""
+        found: dict[str, Json] = {}
+        for name, run in self.runs.items():
+            if run.get("streams") and run["manifold"] not in [
+                r["manifold"] for r in found.values()
+            ]:
+                found[name] = run
+        return found
 
 
 def read(out: Path) -> Data:
