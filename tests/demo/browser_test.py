@@ -46,7 +46,7 @@ def test_page(browser, page, width, dark):
     pictures = browser.execute_script(
         "return [...document.images].map(i => [i.complete, i.naturalWidth, i.currentSrc])"
     )
-    assert len(pictures) == 11
+    assert len(pictures) == 12
     assert all(complete and size > 100 for complete, size, _ in pictures)
     sources = browser.execute_script(
         "return [...document.querySelectorAll('source')].map(s => s.srcset)"

@@ -17,6 +17,7 @@ PICTURES = {
     "loss_by_step",
     "loss_by_time",
     "norms",
+    "overview",
     "runs",
     "sums",
 }

@@ -116,7 +116,7 @@ def connection(site: int, config: Config, rngs: nnx.Rngs) -> Any:
     the identity leads by half as many logits.
     """
     n = config.streams
-    made: Any = mj.HyperConnection(  # type: ignore[operator]
+    made: Any = mj.HyperConnection(
         config.spec, config.embedding, rngs=rngs, implementation=config.implementation
     )
     bias = made.bias[...]

@@ -27,8 +27,12 @@ def smooth(values: Any) -> Any:
 def loss(data: Data, axis: str) -> Figure:
     """Held-out loss with marks, training loss smoothed and pale; axis is "step" or "seconds"."""
     figure = Figure(figsize=(8, 4.2))
-    axes = figure.subplots()
-    for k, run in enumerate(data.runs.values()):
+    draw_loss(figure.subplots(), data.runs, axis)
+    return figure
+
+
+def draw_loss(axes: Any, runs: dict[str, Json], axis: str) -> None:
+    for k, run in enumerate(runs.values()):
         train, held_out = (
             {key: [point[key] for point in run[name]] for key in (axis, "loss")}
             for name in ("train", "held_out")
@@ -40,7 +44,6 @@ def loss(data: Data, axis: str) -> Figure:
     axes.set_ylabel("loss, nats per byte")
     axes.grid(True, axis="y")
     axes.legend(title="held out (pale: training, smoothed)")
-    return figure
 
 
 def runs(data: Data) -> Figure:

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from mhc_kernels.bench import report as bench_report
 from mhc_kernels.demo.report import curves, streams
 from mhc_kernels.demo.report.data import Data, read
+from mhc_kernels.demo.report.overview import overview
 from mhc_kernels.demo.report.style import THEMES, theme
 
 Drawing = Callable[[], Figure | None]
@@ -47,6 +48,7 @@ def write(out: Path) -> Path:
 def drawings(data: Data) -> dict[str, Drawing]:
     """By the names of their PNG files."""
     found: dict[str, Drawing] = {
+        "overview": lambda: overview(data),
         "loss_by_step": lambda: curves.loss(data, "step"),
         "loss_by_time": lambda: curves.loss(data, "seconds"),
         "runs": lambda: curves.runs(data),

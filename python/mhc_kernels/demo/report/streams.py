@@ -92,8 +92,12 @@ def sums(data: Data) -> Figure:
 def gain(data: Data) -> Figure:
     """What the product of h_res does to the largest signal, from the first site on."""
     figure = Figure(figsize=(8, 3.4))
-    axes = figure.subplots()
-    for k, run in enumerate(data.with_streams.values()):
+    draw_gain(figure.subplots(), data.with_streams)
+    return figure
+
+
+def draw_gain(axes: Any, runs: dict[str, Json]) -> None:
+    for k, run in enumerate(runs.values()):
         for way, line in (("forward", "-"), ("backward", "--")):
             values = run["streams"]["gain"][way]
             label = f"{run['title']}, {way}"
@@ -104,7 +108,6 @@ def gain(data: Data) -> Figure:
     axes.set_ylabel("largest sum, worst token")
     axes.grid(True, axis="y")
     axes.legend(fontsize=7)
-    return figure
 
 
 def entropy(run: Json) -> Figure | None:
