@@ -3,10 +3,12 @@ step, as a table.
 
     --dims B,S,n,D      default 2,4096,4,3072, the published shape
     --manifold NAMES    default permutation,sinkhorn
+    --json FILE         writes the rows there as well
 
-Exit status 1 unless every tensor has a cosine above 0.999 (of 16 elements and more), a relative
-error below 2^-6, and every element is within its own bound; the last column is the worst error as a
-share of it.
+Exit status 1 unless every element is within its own bound, and every tensor has a relative error
+below 2^-6 and, with 16 elements and more, a cosine above 0.999. A sum in a tensor of fewer elements
+may cancel, so that little of it is left to be relative to: an eighth of its bound will do as well.
+The last column is the worst error as a share of its bound.
 
 Both sides round activations to bf16, of unit roundoff u = 2^-8. Where each rounds the same quantity
 once, the two differ by 2 u of it at most; the bounds say what becomes of that:
@@ -28,7 +30,9 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -36,11 +40,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import mhc_kernels.jax as mj
+from mhc_kernels.bench import options as kinds
 from mhc_kernels.bench.cases import Case, inputs
 from mhc_kernels.jax import _reference
 from mhc_kernels.spec import Spec
 
-COSINE, RELATIVE = 0.999, 2.0**-6
+COSINE, RELATIVE, CANCELLED = 0.999, 2.0**-6, 0.125
 U = 2.0**-8
 LAMBDA = 4.0  # seven standard deviations of an error that is uniform within its bound
 GATE = 2.0**-18  # of gates that are computed in f32 twice
@@ -226,11 +231,9 @@ def compare(got: Any, want: Any) -> dict[str, float]:
 
 
 def passes(row: dict[str, Any]) -> bool:
-    return bool(
-        (row["elements"] < 16 or row["cosine"] > COSINE)
-        and row["relative"] < RELATIVE
-        and row["share"] <= 1
-    )
+    few = row["elements"] < 16
+    near = row["relative"] < RELATIVE or (few and row["share"] <= CANCELLED)
+    return bool((few or row["cosine"] > COSINE) and near and row["share"] <= 1)
 
 
 def rows_of(dims: tuple[int, int, int, int], manifold: str) -> list[dict[str, Any]]:
@@ -263,18 +266,26 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m mhc_kernels.equality",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--dims", default="2,4096,4,3072")
-    parser.add_argument("--manifold", default="permutation,sinkhorn")
-    options = parser.parse_args()
-    b, s, n, d = map(int, options.dims.split(","))
-    rows = [r for manifold in options.manifold.split(",") for r in rows_of((b, s, n, d), manifold)]
+    parser.add_argument("--dims", type=kinds.dims, default=kinds.PUBLISHED)
+    known = ("permutation", "sinkhorn")
+    parser.add_argument("--manifold", type=kinds.names(*known), default=known)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    rows = []
+    for manifold in options.manifold:
+        print(f"  {manifold}, B,S,n,D = {options.dims}", file=sys.stderr, flush=True)
+        rows += rows_of(options.dims, manifold)
     print(table(rows))
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        judged = [{**row, "passed": passes(row)} for row in rows]
+        options.json.write_text(json.dumps({"dims": options.dims, "rows": judged}, indent=1) + "\n")
     failed = [f"{r['manifold']} {r['tensor']}" for r in rows if not passes(r)]
     print(
         f"\n{len(rows)} tensors, {len(failed)} outside" + "".join(f"\n  {name}" for name in failed)

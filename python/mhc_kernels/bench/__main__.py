@@ -21,17 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from mhc_kernels._info import TUNED_ALLOCATOR, info
+from mhc_kernels.bench import options as kinds
 
-PUBLISHED, SMALL = (2, 4096, 4, 3072), (1, 512, 4, 1024)
 PATHS = ("plain", "reference", "kernel", "core")
-# Options that are lists, and what each may hold.
-CHOICES = {
-    "manifold": ("permutation", "sinkhorn"),
-    "path": PATHS,
-    "passes": ("forward", "forward_backward"),
-    "branch": ("identity", "scale"),
-    "allocator": ("default", "tuned"),
-}
 TRACED = ("kernel", "forward_backward")
 _TUNABLES = TUNED_ALLOCATOR.split("=", 1)[1]
 
@@ -44,25 +36,29 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--dims",
-        default=None,
+        type=kinds.dims,
         help="B,S,n,D or T,n,D (default: 2,4096,4,3072, the published shape)",
     )
     parser.add_argument("--quick", action="store_true", help="1,512,4,1024 and three repetitions")
     parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float16", "float32"])
-    parser.add_argument("--manifold", default="permutation,sinkhorn")
-    parser.add_argument("--path", default=",".join(PATHS))
-    parser.add_argument("--pass", dest="passes", default="forward,forward_backward")
+    some = lambda flag, *known, **others: parser.add_argument(
+        flag, type=kinds.names(*known), default=known, **others
+    )
+    some("--manifold", "permutation", "sinkhorn")
+    some("--path", *PATHS)
+    some("--pass", "forward", "forward_backward", dest="passes")
+    some("--allocator", "default", "tuned")
     parser.add_argument(
         "--branch",
-        default="identity",
+        type=kinds.names("identity", "scale"),
+        default=("identity",),
         help="what is wrapped: identity, scale (u * w with w's gradient, by XLA on every path)",
     )
     parser.add_argument(
         "--tune", action="store_true", help="measures block sizes first (`mhc tune`) and uses them"
     )
     parser.add_argument("--remat", action="store_true", help="with rematerialisation as well")
-    parser.add_argument("--allocator", default="default,tuned")
-    parser.add_argument("--repetitions", type=int, default=None)
+    parser.add_argument("--repetitions", type=int, help="default: 5, quick 3")
     parser.add_argument(
         "--json", type=Path, help="writes rows and machine there, and bars beside it (.png)"
     )
@@ -71,29 +67,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--rows", type=Path, help=argparse.SUPPRESS
     )  # of a child: where its rows go
     options = parser.parse_args(arguments)
-    options.dims = dims_of(parser, options)
-    options.repetitions = options.repetitions or (3 if options.quick else 5)
-    for name, known in CHOICES.items():
-        given = tuple(getattr(options, name).split(","))
-        unknown = sorted(set(given) - set(known))
-        if unknown:
-            flag = "pass" if name == "passes" else name
-            parser.error(f"--{flag}: expected {', '.join(known)}, got {', '.join(unknown)}")
-        setattr(options, name, given)
+    options.dims = options.dims or (kinds.SMALL if options.quick else kinds.PUBLISHED)
+    if options.repetitions is None:
+        options.repetitions = 3 if options.quick else 5
+    if options.repetitions < 1:
+        parser.error(f"--repetitions: expected at least 1, got {options.repetitions}")
     if options.trace and TRACED not in itertools.product(options.path, options.passes):
         parser.error("--trace: expected path kernel and pass forward_backward among those measured")
     return options
-
-
-def dims_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> tuple[int, ...]:
-    """B, S, n, D."""
-    if options.dims is None:
-        return SMALL if options.quick else PUBLISHED
-    words = options.dims.split(",")
-    if len(words) not in (3, 4) or not all(w.isdecimal() and int(w) > 0 for w in words):
-        parser.error(f"--dims: expected three or four positive numbers, got {options.dims}")
-    dims = tuple(map(int, words))
-    return (1, *dims) if len(dims) == 3 else dims
 
 
 def cases_of(options: argparse.Namespace) -> list[Any]:
