@@ -79,14 +79,16 @@ def finished(folder: Path, run: Run, data: Text) -> dict[str, Any] | None:
 def table(runs: dict[str, dict[str, Any]]) -> str:
     """One line per run."""
     lines = [
-        f"{'run':13} {'held-out loss':>15} {'steps/s':>8} {'tokens/s':>9} {'peak MiB':>9} "
+        f"{'run':13} {'held-out loss':>15} {'steps/s':>8} {'tokens/s':>9} {'cpu s/step':>11} "
+        f"{'peak MiB':>9} "
         f"{'step MiB':>9}"
     ]
     for name, run in runs.items():
         losses = f"{run['held_out'][0]['loss']:.3f} to {run['held_out'][-1]['loss']:.3f}"
         lines.append(
             f"{name:13} {losses:>15} {run['steps_per_second']:8.2f} "
-            f"{run['tokens_per_second']:9,.0f} {run['peak_bytes'] / MIB:9.0f} "
+            f"{run['tokens_per_second']:9,.0f} {run['processor_seconds']:11.3f} "
+            f"{run['peak_bytes'] / MIB:9.0f} "
             f"{run['temporary_bytes'] / MIB:9.0f}" + (f"  {run['error']}" if run["error"] else "")
         )
     return "\n".join(lines)

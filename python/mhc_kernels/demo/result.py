@@ -20,7 +20,8 @@ class Result:
       (spent in steps up to then; neither compiling nor evaluating); held_out: the same for the
       held-out text, of the parameters behind that step, from step 0 on.
     steps_per_second: of the median step, which other programs on the machine disturb least;
-      tokens_per_second: that times batch and sequence.
+      tokens_per_second: that times batch and sequence. processor_seconds: of all cores, for the
+      median step of this process, which does not count the time that other programs take.
     peak_bytes: the most memory that the process had by the end of training; temporary_bytes: what
       XLA plans for one step beside parameters and optimiser.
     samples: dicts of prompt and text. streams: see streams.py, None for a plain residual.
@@ -35,6 +36,7 @@ class Result:
     held_out: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     steps_per_second: float = 0.0
     tokens_per_second: float = 0.0
+    processor_seconds: float = 0.0
     peak_bytes: int = 0
     temporary_bytes: int = 0
     compile_seconds: float = 0.0

@@ -85,6 +85,7 @@ class _Run:
         self.state = placement.replicated(step.init(config))
         self.result.parameters = sum(leaf.size for leaf in jax.tree.leaves(self.state["params"]))
         self.done = 0
+        self.processor: list[float] = []
 
     def restore(self, folder: Path) -> None:
         assert self.saves is not None and self.saves.latest is not None
@@ -146,10 +147,11 @@ class _Run:
 
     def _step(self) -> None:
         batch = self.placement.batch(text.batch(self.data, self.config, self.done + 1))
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         self.state, metrics = self.program(self.state, batch)
         metrics = jax.device_get(metrics)
         seconds = time.perf_counter() - start
+        self.processor.append(time.process_time() - busy)
         bad = step.first_bad(metrics, self.config.sites)
         if bad is not None:
             self.result.error = f"step {self.done + 1}: {bad} is not finite; {self._last_good()}"
@@ -188,3 +190,5 @@ class _Run:
         if spent:
             result.steps_per_second = 1 / statistics.median(spent)
             result.tokens_per_second = result.steps_per_second * config.batch * config.sequence
+        if self.processor:
+            result.processor_seconds = statistics.median(self.processor)
