@@ -57,6 +57,7 @@ def run(name, manifold, residual="hyper", sites=4, n=4):
         "held_out": points[::10],
         "steps_per_second": 2.5,
         "tokens_per_second": 5120.0,
+        "processor_seconds": 0.25,
         "peak_bytes": 700 * 2**20,
         "temporary_bytes": 90 * 2**20,
         "compile_seconds": 8.5,

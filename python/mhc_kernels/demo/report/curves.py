@@ -47,20 +47,22 @@ def draw_loss(axes: Any, runs: dict[str, Json], axis: str) -> None:
 
 
 def runs(data: Data) -> Figure:
-    """Steps per second and peak memory of each run, each in a process of its own."""
-    figure = Figure(figsize=(8, 0.45 * len(data.runs) + 1.2))
-    left, right = figure.subplots(1, 2, sharey=True)
+    """Speed and memory of each run, each in a process of its own."""
+    figure = Figure(figsize=(10, 0.45 * len(data.runs) + 1.2))
+    panels = figure.subplots(1, 4, sharey=True)
     titles = [run["title"] for run in data.runs.values()]
     colors = [f"C{k}" for k in range(len(titles))]
-    for axes, key, scale, label in (
-        (left, "steps_per_second", 1.0, "steps per second"),
-        (right, "peak_bytes", 2**20, "peak memory, MiB"),
+    for axes, key, scale, label in zip(
+        panels,
+        ("steps_per_second", "processor_seconds", "temporary_bytes", "peak_bytes"),
+        (1.0, 1.0, 2**20, 2**20),
+        ("steps per second", "processor seconds\nper step", "MiB for a step", "MiB at the peak"),
     ):
         bars = axes.barh(titles, [r[key] / scale for r in data.runs.values()], color=colors)
         axes.bar_label(bars, fmt="%.3g", padding=3)
-        axes.margins(x=0.2)
+        axes.margins(x=0.3)
         axes.set_xlabel(label)
-    left.invert_yaxis()
+    panels[0].invert_yaxis()
     return figure
 
 
