@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,11 @@ def _caches() -> list[dict[str, Any]]:
     return found
 
 
-def allocator() -> dict[str, Any]:
+def allocator(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """How malloc keeps large tensors, and how it could: fresh pages cost more than most kernels
-    (docs/jax_memory.md)."""
-    tunables = os.environ.get("GLIBC_TUNABLES", "")
-    preload = os.environ.get("LD_PRELOAD", "")
+    (docs/jax_memory.md). environment: of this process, or of one to be started."""
+    tunables = environment.get("GLIBC_TUNABLES", "")
+    preload = environment.get("LD_PRELOAD", "")
     tuned = "glibc.malloc.mmap_threshold" in tunables or any(
         n in preload for n in ("jemalloc", "tcmalloc", "mimalloc")
     )

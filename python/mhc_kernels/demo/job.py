@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mhc_kernels._info import info
+from mhc_kernels._info import allocator, info
 from mhc_kernels.demo import checks, processes, report
 from mhc_kernels.demo.plan import Run
 from mhc_kernels.demo.result import write_json
@@ -50,7 +50,7 @@ def work(runs: list[Run], out: Path, data: Text, *, command: str, resume: bool) 
             "runs": list(done),
             "checks": rows,
             "seconds": time.monotonic() - start,
-            "machine": info(),
+            "machine": {**info(), "allocator": allocator(processes.environment(1))},
             "text": {
                 "source": data.source,
                 "bytes": data.size,

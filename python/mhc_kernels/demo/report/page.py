@@ -100,5 +100,7 @@ def _template() -> jinja2.Template:
 
 
 def number(value: Any, digits: int = 3) -> str:
-    """1234567 as 1,234,567; 0.123456 as 0.123."""
+    """1234567 as 1,234,567; 0.123456 as 0.123; True as yes."""
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}g}"
