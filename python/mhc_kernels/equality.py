@@ -277,6 +277,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--manifold", type=kinds.names(*known), default=known)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
+    kinds.check_streams(parser, options.dims, options.manifold)
     rows = []
     for manifold in options.manifold:
         print(f"  {manifold}, B,S,n,D = {options.dims}", file=sys.stderr, flush=True)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from typing import ClassVar, Union
+
+from mhc_kernels._numbers import real, whole
 
 _FORMS = ("softmax",)
 _KNOWN_FORMS = ("log", "exp_clamped", "column_first")  # of other projects: other functions
@@ -35,12 +38,15 @@ class Sinkhorn:
     max_streams: ClassVar[int] = 16
 
     def __post_init__(self) -> None:
-        if not isinstance(self.iterations, int) or not 1 <= self.iterations <= 1000:
+        iterations, eps = whole(self.iterations, 1, 1000), real(self.eps, 0.0, sys.float_info.max)
+        if iterations is None:
             raise ValueError(f"Sinkhorn: iterations: expected 1 to 1000, got {self.iterations!r}")
-        if not (isinstance(self.eps, (int, float)) and 0 <= self.eps < math.inf):
+        if eps is None:
             raise ValueError(
                 f"Sinkhorn: eps: expected a finite number of at least 0, got {self.eps!r}"
             )
+        object.__setattr__(self, "iterations", iterations)
+        object.__setattr__(self, "eps", eps)
         if self.form in _KNOWN_FORMS:
             raise ValueError(
                 f'Sinkhorn: form: expected "softmax"; "{self.form}" is another function, not built'

@@ -25,12 +25,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from mhc_kernels._maxtext_cost import CostEstimate, MhcDims
+from mhc_kernels._numbers import real, whole
 from mhc_kernels.jax import Params, _check, apply_post, apply_pre, coefficients
 from mhc_kernels.jax._check import fail
 from mhc_kernels.jax._export import register as register_for_export
 from mhc_kernels.jax._params import canonical
 from mhc_kernels.jax._site import pre_with_gradient
-from mhc_kernels.spec import Spec
+from mhc_kernels.spec import FLOAT_MAX, FLOAT_MIN, Spec
 
 __all__ = [
     "CostEstimate",
@@ -72,22 +73,19 @@ class MhcKernelConfig:
 
     def __post_init__(self) -> None:
         for name in ("block_size", "bwd_block_size", "bwd_feature_block_size", "vmem_limit_bytes"):
-            value = getattr(self, name)
-            if not _is_number(value, (int, np.integer)) or value < 1:
-                raise fail("MhcKernelConfig", name, "a positive integer", repr(value))
-        for name, allowed, wanted in (
-            ("rms_epsilon", lambda v: 0 < v < math.inf, "a positive number"),
-            ("pre_mapping_epsilon", lambda v: 0 <= v < math.inf, "a number of at least 0"),
+            self._set(name, whole(getattr(self, name), 1), "a positive integer")
+        for name, least, wanted in (
+            ("rms_epsilon", FLOAT_MIN, "a finite number of at least 1.2e-38"),
+            ("pre_mapping_epsilon", 0.0, "a finite number of at least 0"),
         ):
-            value = getattr(self, name)
-            if not _is_number(value, (int, float, np.number)) or not allowed(value):
-                raise fail("MhcKernelConfig", name, wanted, repr(value))
+            self._set(name, real(getattr(self, name), least, FLOAT_MAX), wanted)
         if not isinstance(self.interpret, (bool, np.bool_)):
             raise fail("MhcKernelConfig", "interpret", "True or False", repr(self.interpret))
 
-
-def _is_number(value: Any, kinds: tuple[type, ...]) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
+    def _set(self, name: str, value: float | None, wanted: str) -> None:
+        if value is None:
+            raise fail("MhcKernelConfig", name, wanted, repr(getattr(self, name)))
+        object.__setattr__(self, name, value)
 
 
 @jax.tree_util.register_dataclass

@@ -7,10 +7,11 @@ import dataclasses
 from typing import Any
 
 from mhc_kernels import manifolds
+from mhc_kernels._numbers import real, whole
 from mhc_kernels.manifolds import Manifold, Permutation, Sinkhorn
 
-_FLOAT_MAX = 3.4028234663852886e38
-_FLOAT_MIN = 1.1754943508222875e-38
+FLOAT_MAX = 3.4028234663852886e38
+FLOAT_MIN = 1.1754943508222875e-38
 
 _CHOICES = {
     "matrix_order": ("input_output", "output_input"),
@@ -61,24 +62,26 @@ class Spec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "manifold", manifolds.to_manifold(self.manifold))
         most = self.manifold.max_streams
-        if not isinstance(self.streams, int) or not 1 <= self.streams <= most:
+        streams = whole(self.streams, 1, most)
+        if streams is None:
             raise ValueError(
                 f"Spec: streams: expected 1 to {most} for manifold {self.manifold.name}, "
                 f"got {self.streams!r}"
             )
+        object.__setattr__(self, "streams", streams)
         for field, choices in _CHOICES.items():
             if getattr(self, field) not in choices:
                 wanted = " or ".join(f'"{c}"' for c in choices)
                 raise ValueError(f"Spec: {field}: expected {wanted}, got {getattr(self, field)!r}")
-        self._check_number("norm_eps", _FLOAT_MIN, "a finite number of at least 1.2e-38")
+        self._check_number("norm_eps", FLOAT_MIN, "a finite number of at least 1.2e-38")
         self._check_number("pre_eps", 0.0, "a finite number of at least 0")
-        self._check_number("post_mult", -_FLOAT_MAX, "a finite number")
+        self._check_number("post_mult", -FLOAT_MAX, "a finite number")
 
     def _check_number(self, field: str, least: float, wanted: str) -> None:
-        value = getattr(self, field)
-        if not isinstance(value, (int, float)) or not least <= value <= _FLOAT_MAX:
-            raise ValueError(f"Spec: {field}: expected {wanted}, got {value!r}")
-        object.__setattr__(self, field, float(value))
+        value = real(getattr(self, field), least, FLOAT_MAX)
+        if value is None:
+            raise ValueError(f"Spec: {field}: expected {wanted}, got {getattr(self, field)!r}")
+        object.__setattr__(self, field, value)
 
     @property
     def logits(self) -> int:

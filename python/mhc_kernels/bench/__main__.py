@@ -68,6 +68,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )  # of a child: where its rows go
     options = parser.parse_args(arguments)
     options.dims = options.dims or (kinds.SMALL if options.quick else kinds.PUBLISHED)
+    kinds.check_streams(parser, options.dims, options.manifold)
     if options.repetitions is None:
         options.repetitions = 3 if options.quick else 5
     if options.repetitions < 1:

@@ -67,6 +67,11 @@ class HyperConnection(nnx.Module):
         D], or with has_aux a pair of that and something that is returned beside x_next."""
         layer_input, state = pre(x, self.params(), self.spec, implementation=self.implementation)
         result = branch(layer_input, *args, **kwargs)
+        if isinstance(result, tuple) is not has_aux or (has_aux and len(result) != 2):
+            wanted = "a pair of layer_output and aux" if has_aux else "layer_output alone"
+            got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
+            argument = f"branch's result with has_aux={has_aux}"
+            raise _check.fail("HyperConnection", argument, wanted, got)
         if not has_aux:
             return post(result, state)
         layer_output, aux = result

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from mhc_kernels._numbers import whole
 from mhc_kernels.jax import _check
 from mhc_kernels.jax._explicit import replicated
 from mhc_kernels.jax._primitive import lift, varying_axes
@@ -68,7 +69,7 @@ def init_params(key: Array, spec: Spec, embedding: int, *, dtype: Any = jnp.floa
     (8, 2, 8)
     """
     _check.spec("init_params", spec)
-    if not isinstance(embedding, int) or isinstance(embedding, bool) or embedding < 1:
+    if whole(embedding, 1) is None:
         raise _check.fail("init_params", "embedding", "an integer of at least 1", repr(embedding))
     if not jnp.issubdtype(dtype, jnp.floating):
         raise _check.fail("init_params", "dtype", "a float type", repr(dtype))

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 
+from mhc_kernels._numbers import whole
 from mhc_kernels.jax import _check, _reference
 from mhc_kernels.jax._explicit import replicated
 from mhc_kernels.jax._gradient import asked, given, narrow, values_of
@@ -116,10 +117,12 @@ def coefficients_from_partials(
             operation, "embedding", "D of all shards, since sum_squares is a plain array", None
         )
     _check_embedding(operation, embedding, 1)
+    _check.floating(operation, "q", q)
     _check.shape(operation, "q", q, {"m": spec.coefficients}, tuple(q.shape[:-1]))
     _check.shape(operation, "sum_squares", sum_squares, {}, tuple(q.shape[:-1]))
-    _check.shape(operation, "params.alpha", params.alpha, {"groups": 3})
-    _check.shape(operation, "params.bias", params.bias, {"m": spec.coefficients})
+    alpha, bias = (getattr(params, name, None) for name in ("alpha", "bias"))
+    _check.shape(operation, "params.alpha", alpha, {"groups": 3})
+    _check.shape(operation, "params.bias", bias, {"m": spec.coefficients})
     kind = jnp.float64 if q.dtype == jnp.float64 else jnp.float32
     q, sum_squares = q.astype(kind), sum_squares.astype(kind)
     if implementation == "reference":
@@ -134,7 +137,7 @@ def coefficients_from_partials(
 
 
 def _check_embedding(operation: str, embedding: Any, least: int) -> None:
-    if not isinstance(embedding, int) or isinstance(embedding, bool) or embedding < least:
+    if whole(embedding, least) is None:
         wanted = f"D of all shards, at least {least}"
         raise _check.fail(operation, "embedding", wanted, repr(embedding))
 

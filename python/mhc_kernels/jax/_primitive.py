@@ -174,7 +174,10 @@ def _compiled(*values: Array, **params: Any) -> Any:
 
 
 def _eager(*values: Array, **params: Any) -> Any:
-    return _compiled(*values, **{**params, "in_place": False})  # the caller still has the operands
+    with jax.disable_jit(False):  # which would come back here
+        return _compiled(
+            *values, **{**params, "in_place": False}
+        )  # the caller still has the operands
 
 
 # ---- Differentiation

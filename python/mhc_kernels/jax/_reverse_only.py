@@ -31,9 +31,13 @@ def refuse(operation: str) -> NotImplementedError:
 def reverse_only(operation: str, f: Callable[..., Any]) -> Callable[..., Any]:
     """f, a function of arrays (or None) with a custom gradient, that says what it cannot do."""
 
+    traced = jax.jit(f, inline=True)
+
     def guarded(*values: Any) -> Any:
         leaves, tree = jax.tree.flatten(values)
-        return f(*jax.tree.unflatten(tree, _values.bind(*leaves, operation=operation)))
+        # A shard_map that is not under jit does not know custom gradients with symbolic zeros.
+        run = traced if jax.sharding.get_abstract_mesh().manual_axes else f
+        return run(*jax.tree.unflatten(tree, _values.bind(*leaves, operation=operation)))
 
     return guarded
 

@@ -44,7 +44,9 @@ class State:
     _implementation: str
 
     def __repr__(self) -> str:
-        return f"State({self._implementation}, {self._x.shape}, {self._x.dtype.name})"
+        x = self._x  # also a sharding, a spec, or whatever else stands for an array
+        shown = f"{x.dtype.name}{list(x.shape)}" if hasattr(x, "dtype") else repr(x)
+        return f"State({self._implementation}, {shown})"
 
 
 def pre(
@@ -74,6 +76,7 @@ def pre(
     """
     _check.site("pre", x, params, spec, implementation)
     if implementation == "reference":
+        x = jnp.asarray(x)
         layer_input, h_post, h_res = _reference.pre(x, params, spec)
         return layer_input, State(x, h_post, h_res, spec, implementation)
     x, values = canonical(x, params)

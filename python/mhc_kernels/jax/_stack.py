@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 
+from mhc_kernels._numbers import whole
 from mhc_kernels.jax import _check, _reference
 from mhc_kernels.jax._gradient import PARAM_GRADIENTS, asked, given, narrow, values_of
 from mhc_kernels.jax._names import COEFFICIENTS
@@ -54,11 +55,12 @@ def expand(h: Array, streams: int, *, implementation: str = "kernel") -> Array:
     _check.activation("expand", "h", h)
     if len(h.shape) < 1 or h.shape[-1] < 1:
         raise _check.fail("expand", "h", "shape [..., D]", list(h.shape))
-    if not isinstance(streams, int) or not 1 <= streams <= 16:
+    copies = whole(streams, 1, 16)
+    if copies is None:
         raise _check.fail("expand", "streams", "1 to 16", repr(streams))
     if implementation == "reference":
-        return jnp.broadcast_to(h[..., None, :], (*h.shape[:-1], streams, h.shape[-1]))
-    return _expand(streams)(*lift("expand", h=h))  # type: ignore[no-any-return]
+        return jnp.broadcast_to(h[..., None, :], (*h.shape[:-1], copies, h.shape[-1]))
+    return _expand(copies)(*lift("expand", h=h))  # type: ignore[no-any-return]
 
 
 def reduce(x: Array, mode: str = "sum", *, implementation: str = "kernel") -> Array:
