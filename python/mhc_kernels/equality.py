@@ -253,17 +253,23 @@ def rows_of(dims: tuple[int, int, int, int], manifold: str) -> list[dict[str, An
     ]
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = [
-        "| manifold | tensor | elements | cosine | relative error | worst / bound |",
-        "|---|---|---|---|---|---|",
+HEADERS = ("manifold", "tensor", "elements", "cosine", "relative error", "worst / bound")
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    return [
+        row["manifold"],
+        row["tensor"],
+        str(row["elements"]),
+        f"{row['cosine']:.6f}",
+        f"{row['relative']:.1e}",
+        f"{row['share']:.1e}",
     ]
-    for r in rows:
-        lines.append(
-            f"| {r['manifold']} | {r['tensor']} | {r['elements']} | {r['cosine']:.6f} | "
-            f"{r['relative']:.1e} | {r['share']:.1e} |"
-        )
-    return "\n".join(lines)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = [list(HEADERS), ["---"] * len(HEADERS), *map(cells, rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines).replace(" --- ", "---")
 
 
 def main(arguments: list[str] | None = None) -> int:

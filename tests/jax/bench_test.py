@@ -65,6 +65,7 @@ def test_benchmark(tmp_path):
         ("--dims 4,4", "--dims: expected three or four positive numbers"),
         ("--dims 8,0,4", "--dims: expected three or four positive numbers"),
         ("--dims a,b,c", "--dims: expected three or four positive numbers"),
+        ("--dims 2,8,6,16", "--dims: Spec: streams: expected 1 to 5 for manifold permutation"),
         ("--repetitions 0", "--repetitions: expected at least 1, got 0"),
         ("--path plain --trace x", "--trace: expected path kernel and pass forward_backward"),
     ],

@@ -242,20 +242,30 @@ def bad_calls():
         "MhcKernelConfig: vmem_limit_bytes: expected a positive integer, got '1'": config(
             vmem_limit_bytes="1"
         ),
-        "MhcKernelConfig: rms_epsilon: expected a positive number, got 0.0": config(
+        "MhcKernelConfig: rms_epsilon: expected a finite number of at least 1.2e-38, got 0.0": config(
             rms_epsilon=0.0
         ),
-        "MhcKernelConfig: rms_epsilon: expected a positive number, got nan": config(
+        "MhcKernelConfig: rms_epsilon: expected a finite number of at least 1.2e-38, got nan": config(
             rms_epsilon=float("nan")
         ),
-        "MhcKernelConfig: rms_epsilon: expected a positive number, got '1e-5'": config(
+        "MhcKernelConfig: rms_epsilon: expected a finite number of at least 1.2e-38, got '1e-5'": config(
             rms_epsilon="1e-5"
         ),
-        "MhcKernelConfig: pre_mapping_epsilon: expected a number of at least 0, got -1.0": config(
+        "MhcKernelConfig: pre_mapping_epsilon: expected a finite number of at least 0, got -1.0": config(
             pre_mapping_epsilon=-1.0
+        ),
+        "MhcKernelConfig: rms_epsilon: expected a finite number of at least 1.2e-38, got 1e-40": (
+            config(rms_epsilon=1e-40)
         ),
         "MhcKernelConfig: interpret: expected True or False, got 'no'": config(interpret="no"),
     }
+
+
+def test_numbers_of_numpy():
+    given = seam.MhcKernelConfig(block_size=np.int64(64), rms_epsilon=np.float32(1e-6))
+    assert given == seam.MhcKernelConfig(block_size=64, rms_epsilon=float(np.float32(1e-6)))
+    x, weights, *_ = make()
+    seam.pre(x, weights, config=given)
 
 
 @pytest.mark.parametrize("message", list(bad_calls()))

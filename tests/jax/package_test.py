@@ -1,8 +1,10 @@
 """Specs against the library's own, versions, and import without JAX."""
 
+import copy
 import ctypes
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +38,28 @@ class CSpec(ctypes.Structure):
         ("h_post_precision", ctypes.c_int32),
         ("h_res_precision", ctypes.c_int32),
     ]
+
+
+def test_numbers_of_numpy_are_numbers_and_booleans_are_not():
+    import numpy as np
+
+    got = mhc.Spec(streams=np.int64(3), norm_eps=np.float32(0.5), manifold=mhc.Sinkhorn(np.int8(5)))
+    assert got == mhc.Spec(streams=3, norm_eps=0.5, manifold=mhc.Sinkhorn(5))
+    assert type(got.streams) is int and type(got.norm_eps) is float
+    for make in (
+        lambda: mhc.Spec(streams=True),
+        lambda: mhc.Spec(pre_eps=False),
+        lambda: mhc.Sinkhorn(iterations=True),
+    ):
+        with pytest.raises(ValueError, match="got (True|False)"):
+            make()
+
+
+def test_a_spec_travels():
+    """Between processes, and as a key."""
+    one = mhc.Spec.preset("deepseek_v4", streams=3)
+    again = pickle.loads(pickle.dumps(one))
+    assert again == one and hash(again) == hash(one) and copy.deepcopy(one) == one
 
 
 def test_presets_are_the_librarys():

@@ -66,6 +66,16 @@ def two_maps(mesh, lead, check_vma):
     return f
 
 
+def test_without_jit(check_vma, one_device):
+    """Each operation by itself, as in a notebook."""
+    mesh, lead = mesh_of("8", "auto")
+    f = one_map(mesh, lead, check_vma)
+    with jax.set_mesh(mesh):
+        assert_close(f(put(mesh, x, *lead), params), one_device[0], 1e-6)
+        got = jax.grad(lambda p: jnp.sum(f(x, p) * g))(params)
+    assert_close(got, one_device[1][1], 1e-5)
+
+
 def gradients_of(f):
     return lambda x, p, g: jax.vjp(f, x, p)[1](g)
 

@@ -28,6 +28,41 @@ def both(f, *args):
     return [jax.jit(functools.partial(f, i))(*args) for i in IMPLEMENTATIONS]
 
 
+def test_without_jit_at_all():
+    """jax.disable_jit, as people debug with, and jax.debug_nans."""
+    x, params, w, g = make(SPEC, (5,), 12)
+    want = gradients(x, params, w, g, SPEC)
+    with jax.disable_jit():
+        assert_close(jax.grad(loss, (0, 1, 2))(x, params, w, g, SPEC), want, 1e-6)
+        batched = jax.vmap(lambda x: site(x, params, w, SPEC))(x[None])
+        assert_close(batched[0], site(x, params, w, SPEC), 1e-6)
+    with jax.debug_nans(True):
+        assert_close(jax.grad(loss, (0, 1, 2))(x, params, w, g, SPEC), want, 1e-6)
+        with pytest.raises(FloatingPointError):
+            site(x * jnp.nan, params, w, SPEC)
+
+
+def test_a_state_shows_itself():
+    """Also where its leaves are no arrays."""
+    x, params, *_ = make(SPEC, (5,), 12)
+    state = mj.pre(x, params, SPEC)[1]
+    assert repr(state) == "State(kernel, float32[5, 4, 12])"
+    assert "5" in repr(jax.tree.map(lambda v: v.shape, state))
+    assert "None" in repr(jax.tree.map(lambda v: None, state))
+
+
+def test_numpy_arrays_are_arrays():
+    x, params, w, _ = make(SPEC, (5,), 12)
+    want = site(x, params, w, SPEC)
+    on_host = jax.tree.map(np.asarray, (x.astype(jnp.float32), params))
+    for implementation in IMPLEMENTATIONS:
+        assert_close(site(*on_host, w, SPEC, implementation), want, 1e-5)
+    wide = np.asarray(x, np.float64)
+    for implementation in IMPLEMENTATIONS:
+        state = mj.pre(wide, params, SPEC, implementation=implementation)[1]
+        assert "float32" in repr(state)
+
+
 def test_vmap_over_tokens_is_one_call():
     x, params, w, g = make(SPEC, (3, 5), 12, seed=1)
     mapped = jax.vmap(lambda x: site(x, params, w, SPEC))

@@ -107,7 +107,7 @@ def figure(rows: list[Row]) -> Any:
     ):
         _bars(axes, rows, key, scale)
         axes.set_ylabel(label)
-    panels[0].legend()
+    panels[0].legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     drawn.tight_layout()
     return drawn
 
@@ -117,7 +117,6 @@ def _bars(axes: Any, rows: list[Row], key: str, scale: float) -> None:
     paths = list(dict.fromkeys(r["path"] for r in rows))
     width = 0.8 / len(paths)
     for k, path in enumerate(paths):
-        # The logarithm of nothing at all has no bar.
         shown = [r for r in rows if r["path"] == path and r.get(key, 0) > 0]
         places = [groups.index(group_of(r)) + k * width for r in shown]
         bars = axes.bar(places, [r[key] / scale for r in shown], width, label=path)
@@ -127,4 +126,3 @@ def _bars(axes: Any, rows: list[Row], key: str, scale: float) -> None:
         for g in groups
     ]
     axes.set_xticks([i + 0.4 - width / 2 for i in range(len(groups))], labels, fontsize=7)
-    axes.set_yscale("log")

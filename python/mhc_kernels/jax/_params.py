@@ -106,6 +106,7 @@ def canonical(
     they
     came.
     """
+    x = jnp.asarray(x)
     wide = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
     keep = (
         (jnp.float32, jnp.bfloat16)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from mhc_kernels.bench import report as bench_report
 from mhc_kernels.demo.report.data import Data, Json
@@ -27,23 +28,25 @@ def smooth(values: Any) -> Any:
 def loss(data: Data, axis: str) -> Figure:
     """Held-out loss with marks, training loss smoothed and pale; axis is "step" or "seconds"."""
     figure = Figure(figsize=(8, 4.2))
-    draw_loss(figure.subplots(), data.runs, axis)
+    draw_loss(figure.subplots(), data, list(data.runs), axis)
     return figure
 
 
-def draw_loss(axes: Any, runs: dict[str, Json], axis: str) -> None:
-    for k, run in enumerate(runs.values()):
+def draw_loss(axes: Any, data: Data, names: list[str], axis: str) -> None:
+    for name in names:
+        run = data.runs[name]
         train, held_out = (
-            {key: [point[key] for point in run[name]] for key in (axis, "loss")}
-            for name in ("train", "held_out")
+            {key: [point[key] for point in run[kind]] for key in (axis, "loss")}
+            for kind in ("train", "held_out")
         )
-        color, title = f"C{k}", run["title"]
+        color, title = data.color(name), run["title"]
         axes.plot(train[axis], smooth(train["loss"]), color=color, alpha=0.35, lw=1)
         axes.plot(held_out[axis], held_out["loss"], color=color, marker=".", label=title)
     axes.set_xlabel({"step": "step", "seconds": "seconds of training"}[axis])
     axes.set_ylabel("loss, nats per byte")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(True, axis="y")
-    axes.legend(title="held out (pale: training, smoothed)")
+    axes.legend(title="held out (pale: training, smoothed)", loc="upper right", fontsize=8)
 
 
 def runs(data: Data) -> Figure:
@@ -51,7 +54,7 @@ def runs(data: Data) -> Figure:
     figure = Figure(figsize=(10, 0.45 * len(data.runs) + 1.2))
     panels = figure.subplots(1, 4, sharey=True)
     titles = [run["title"] for run in data.runs.values()]
-    colors = [f"C{k}" for k in range(len(titles))]
+    colors = [data.color(name) for name in data.runs]
     for axes, key, scale, label in zip(
         panels,
         ("steps_per_second", "processor_seconds", "temporary_bytes", "peak_bytes"),
@@ -59,7 +62,7 @@ def runs(data: Data) -> Figure:
         ("steps per second", "processor seconds\nper step", "MiB for a step", "MiB at the peak"),
     ):
         bars = axes.barh(titles, [r[key] / scale for r in data.runs.values()], color=colors)
-        axes.bar_label(bars, fmt="%.3g", padding=3)
+        axes.bar_label(bars, fmt=lambda v: f"{v:,.0f}" if v >= 100 else f"{v:.3g}", padding=3)
         axes.margins(x=0.3)
         axes.set_xlabel(label)
     panels[0].invert_yaxis()

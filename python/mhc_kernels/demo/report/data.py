@@ -20,6 +20,10 @@ class Data:
     equality: Json | None
     bench: Json | None
 
+    def color(self, name: str) -> str:
+        """Of a run, the same in every picture."""
+        return f"C{list(self.runs).index(name)}"
+
     @property
     def with_streams(self) -> dict[str, Json]:
         """Runs that have residual streams to look at, the first of each manifold; the first of all

@@ -11,6 +11,7 @@ from typing import Any
 import jinja2
 from matplotlib.figure import Figure
 
+from mhc_kernels import equality
 from mhc_kernels.bench import report as bench_report
 from mhc_kernels.demo.report import curves, streams
 from mhc_kernels.demo.report.data import Data, read
@@ -34,6 +35,8 @@ def write(out: Path) -> Path:
         main=next(iter(data.runs.values())),
         streams=data.with_streams,
         equality=data.equality,
+        equality_headers=equality.HEADERS,
+        equality_cells=equality.cells,
         bench=data.bench,
         bench_headers=bench_report.HEADERS,
         bench_cells=bench_report.cells,
@@ -103,4 +106,6 @@ def number(value: Any, digits: int = 3) -> str:
     """1234567 as 1,234,567; 0.123456 as 0.123; True as yes."""
     if isinstance(value, bool):
         return "yes" if value else "NO"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}g}"
+    if isinstance(value, int) or value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from mhc_kernels.demo.report.data import Data, Json
 
@@ -15,11 +15,27 @@ _COLUMNS = 6
 
 
 def _limits(values: Any) -> dict[str, Any]:
-    """Colours from 0 where nothing is negative, else about 0."""
-    low, high = float(np.min(values)), max(float(np.max(values)), 1e-30)
-    if low >= 0:
-        return {"vmin": 0.0, "vmax": high, "cmap": "viridis"}
-    return {"norm": TwoSlopeNorm(0.0, min(low, -1e-30), high), "cmap": "RdBu_r"}
+    """Colours from 0 where nothing is negative, else as far on both sides of 0."""
+    most = max(float(np.max(np.abs(values))), 1e-30)
+    if np.min(values) >= 0:
+        return {"vmin": 0.0, "vmax": most, "cmap": "viridis"}
+    return {"vmin": -most, "vmax": most, "cmap": "RdBu_r"}
+
+
+def _by_site(axes: Any, sites: int) -> None:
+    axes.set_xlabel("site, from the bottom")
+    axes.set_xlim(0.7, sites + 0.3)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(True, axis="y")
+
+
+def _logarithmic(axes: Any) -> None:
+    """With plain numbers at the ticks."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    plain = FuncFormatter(lambda value, place: f"{value:g}")
+    axes.yaxis.set_major_formatter(plain)
+    axes.yaxis.set_minor_formatter(plain if high < 8 * low else NullFormatter())
 
 
 def h_res(run: Json) -> Figure:
@@ -38,6 +54,7 @@ def h_res(run: Json) -> Figure:
         axes.set_yticks([])
         if len(matrix) <= 4:
             _numbers(axes, matrix, image)
+    figure.colorbar(image, ax=grid, shrink=0.8)
     for axes in grid[len(layers) :]:
         axes.remove()
     return figure
@@ -68,45 +85,46 @@ def gates(run: Json) -> Figure:
 
 
 def sums(data: Data) -> Figure:
-    """How far row and column sums of h_res are from one at worst, and their means."""
-    figure = Figure(figsize=(8, 3.4))
-    means, errors = figure.subplots(1, 2)
-    for k, run in enumerate(data.with_streams.values()):
+    """Row and column sums of h_res: the mean of each stream's, and the worst distance from one."""
+    runs = data.with_streams
+    figure = Figure(figsize=(11, 3.4))
+    panels = figure.subplots(1, 3)
+    for name, run in runs.items():
         layers = run["streams"]["layers"]
-        for side, line in (("row", "-"), ("column", "--")):
-            label = f"{run['title']}, {side}s"
-            spread = np.array([layer[f"{side}_sums"] for layer in layers])
-            means.plot(spread.mean(axis=1), line, color=f"C{k}", label=label)
+        places = range(1, len(layers) + 1)
+        for axes, side, line in ((panels[0], "row", "-"), (panels[1], "column", "--")):
+            of_streams = np.array([layer[f"{side}_sums"] for layer in layers])
+            label = [run["title"]] + [None] * (of_streams.shape[1] - 1)
+            axes.plot(places, of_streams, line, color=data.color(name), lw=1, label=label)
+            axes.set_title(f"mean {side} sums, one line per stream")
             worst = [max(layer[f"{side}_error"], 1e-9) for layer in layers]
-            errors.plot(worst, line, color=f"C{k}", label=label)
-    means.set_title("mean sum")
-    errors.set_title("worst distance of a sum from 1, over tokens")
-    errors.set_yscale("log")
-    for axes in (means, errors):
-        axes.set_xlabel("site")
-        axes.grid(True, axis="y")
-    means.legend(fontsize=7)
+            title = f"{run['title']}, {side}s"
+            panels[2].plot(places, worst, line, color=data.color(name), label=title)
+    panels[2].set_title("worst distance of a sum from 1")
+    _logarithmic(panels[2])
+    for axes in panels:
+        _by_site(axes, len(layers))
+        axes.legend(fontsize=7)
     return figure
 
 
 def gain(data: Data) -> Figure:
     """What the product of h_res does to the largest signal, from the first site on."""
     figure = Figure(figsize=(8, 3.4))
-    draw_gain(figure.subplots(), data.with_streams)
+    draw_gain(figure.subplots(), data)
     return figure
 
 
-def draw_gain(axes: Any, runs: dict[str, Json]) -> None:
-    for k, run in enumerate(runs.values()):
+def draw_gain(axes: Any, data: Data) -> None:
+    for name, run in data.with_streams.items():
         for way, line in (("forward", "-"), ("backward", "--")):
-            values = run["streams"]["gain"][way]
+            values = [v if v is not None else math.nan for v in run["streams"]["gain"][way]]
             label = f"{run['title']}, {way}"
-            axes.plot(range(1, len(values) + 1), values, line, color=f"C{k}", label=label)
+            axes.plot(range(1, len(values) + 1), values, line, color=data.color(name), label=label)
     axes.axhline(1.0, lw=0.8, color="gray")
-    axes.set_yscale("log")
-    axes.set_xlabel("sites multiplied")
+    _logarithmic(axes)
+    _by_site(axes, len(values))
     axes.set_ylabel("largest sum, worst token")
-    axes.grid(True, axis="y")
     axes.legend(fontsize=7)
 
 
@@ -114,7 +132,7 @@ def entropy(run: Json) -> Figure | None:
     """Of the weights of the permutations, beside the most there can be; None for others."""
     layers = run["streams"]["layers"]
     values = [layer.get("permutation_entropy") for layer in layers]
-    if any(value is None for value in values):
+    if any(value is None for value in values) or len(layers[0]["h_res"]) == 1:
         return None
     figure = Figure(figsize=(8, 2.8))
     axes = figure.subplots()
@@ -129,20 +147,18 @@ def entropy(run: Json) -> Figure | None:
 
 
 def norms(data: Data) -> Figure:
-    """Root mean square of each stream through depth."""
+    """Root mean square of each stream through depth; the last place is behind the last site."""
     runs = data.with_streams
-    figure = Figure(figsize=(4.2 * len(runs), 3.2))
+    figure = Figure(figsize=(4.6 * len(runs), 3.2))
     panels = figure.subplots(1, len(runs), squeeze=False, sharey=True)[0]
     for axes, run in zip(panels, runs.values()):
         found = run["streams"]
         values = np.array([layer["stream_norm"] for layer in found["layers"]])
         values = np.concatenate([values, [found["stream_norm_out"]]])
         for i in range(values.shape[1]):
-            axes.plot(values[:, i], label=f"stream {i}")
+            axes.plot(range(1, len(values) + 1), values[:, i], label=f"stream {i}")
         axes.set_title(run["title"])
-        axes.set_xlabel("site")
-        axes.set_yscale("log")
-        axes.grid(True, axis="y")
-    panels[0].set_ylabel("rms")
+        _by_site(axes, len(values))
+    panels[0].set_ylabel("root mean square")
     panels[0].legend(fontsize=7)
     return figure
