@@ -1,15 +1,19 @@
 """The command: wrong input, interrupts, the whole job."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from mhc_kernels.demo import __main__ as command
-from mhc_kernels.demo import worker
+from mhc_kernels.demo import command, plan, text, worker
+from mhc_kernels.demo.config import MOST_SEED
+from mhc_kernels.demo.exits import NOT_FINITE
 
 PROGRAM = [sys.executable, "-m", "mhc_kernels.demo"]
 SMALL = "--layers 2 --embedding 32 --heads 2 --sequence 32 --batch 8".split()
@@ -29,6 +33,7 @@ def files(folder):
         ("--manifold sphere", "manifold: expected sinkhorn, .* got 'sphere'"),
         ("--streams 9", "streams: expected 1 to 5 for manifold permutation, got 9"),
         ("--out {0}/short/out", "out: expected a folder, got .*short is a file"),
+        ("--seed 18446744073709551615", "seed: expected 0 to 2147483646, got 18446744073709551615"),
         ("--devices 3", "batch: expected a multiple of devices=3, got 8"),
         ("--residual plain", "residual: expected .hyper. where both"),
     ],
@@ -91,7 +96,7 @@ def test_a_folder_that_cannot_be_made(tiny, capsys, handlers):
 
 
 def test_a_nan_ends_the_worker_in_one_line(tiny, tmp_path, capsys, handlers):
-    assert worker.main(job_of(tiny, tmp_path, learning_rate=1e38)) == 1
+    assert worker.main(job_of(tiny, tmp_path, learning_rate=1e38)) == NOT_FINITE
     error = capsys.readouterr().err.splitlines()
     assert re.search(r"kernel: step \d+: .* is not finite; .*checkpoint", error[-1]), error
     found = json.loads((tmp_path / "run.json").read_text())
@@ -120,6 +125,89 @@ def test_an_interrupt_saves_and_says_how_to_resume(text_file, tmp_path, number):
     assert subprocess.run([sys.executable, *again], stdout=subprocess.DEVNULL).returncode == 0
     found = json.loads((tmp_path / "runs/kernel/run.json").read_text())
     assert [row["step"] for row in found["train"]] == list(range(1, 61)) and found["finished"]
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.3])
+def test_an_interrupt_while_the_run_starts_is_not_a_traceback(text_file, tmp_path, delay):
+    """To the whole group, as a terminal sends it, so many seconds after the run's process is there:
+    before Python, before its handlers, before the package is imported."""
+    flags = [*SMALL, "--implementation", "kernel", "--text", str(text_file), "--out", str(tmp_path)]
+    child = subprocess.Popen(
+        [*PROGRAM, *flags, "--steps", "9", "--seed", "3"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    while not children.read_text():
+        time.sleep(0.001)
+    time.sleep(delay)
+    os.killpg(child.pid, signal.SIGINT)
+    out, error = child.communicate(timeout=100)
+    assert child.returncode == 130, out + error
+    assert "Traceback" not in error and "FAILED" not in error
+    assert out.splitlines()[-1].startswith("continue with: ") and out.endswith(" --resume\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("module", ["argparse", "numpy", "matplotlib.figure"])
+def test_an_interrupt_before_the_first_run_is_one_line(tmp_path, module, number):
+    """While the command imports that module; a hook sends it, so that no time is guessed."""
+    (tmp_path / "sitecustomize.py").write_text(
+        f"""
+import os, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r} and "mhc_kernels.demo.command" in sys.modules:
+            os.kill(os.getpid(), {int(number)})
+sys.meta_path.insert(0, Finder())
+"""
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [*PROGRAM, "--out", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.returncode == 130, done.stdout + done.stderr
+    assert done.stderr == "interrupted, no run was under way\n" and not done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_highest_seed_has_another_beside_it(tiny):
+    runs = plan.runs_of(tiny.replace(seed=MOST_SEED), "both")
+    assert runs[2].name == "second_seed" and runs[2].config.seed == 0
+
+
+def test_a_text_that_is_cut_says_so(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "MOST_BYTES", 1 << 20)
+    file = tmp_path / "text"
+    for size, source in ((1 << 20, str(file)), ((1 << 20) + 1, f"{file} (first 1 MiB)")):
+        file.write_bytes(b"x" * size)
+        found = text.load(tiny.replace(text=str(file)))
+        assert found.size == 1 << 20 and found.source == source
+    (tmp_path / "other").write_bytes(b"y")
+    assert text.load(tiny.replace(text=str(tmp_path))).source == f"{tmp_path} (first 1 MiB)"
+
+
+def test_the_commands_are_those_of_the_script_that_started_it(tmp_path):
+    """What ./run sets; the last line of an interrupted job and of --help."""
+    code = (
+        "from mhc_kernels.demo import plan; print(plan.runs_of(plan.Config(), 'kernel')[0].command)"
+    )
+    for given, wanted in (
+        ({}, "python -m mhc_kernels.demo "),
+        ({"MHC_DEMO_COMMAND": "./run"}, "./run "),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **given},
+        )
+        assert done.stdout.startswith(wanted), done
 
 
 @pytest.mark.slow

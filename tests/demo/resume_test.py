@@ -47,6 +47,23 @@ def test_resume_of_a_finished_run_changes_nothing(tiny, whole, whole_folder):
     assert again.finished and again.losses == whole.losses and again.streams == whole.streams
 
 
+def test_a_run_killed_while_it_samples_keeps_what_was_measured(tiny, tmp_path, monkeypatch):
+    """The last checkpoint is there, run.json is not."""
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "sample", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(tiny, tmp_path)
+    found = train(tiny, tmp_path, resume=True)
+    assert found.finished and found.samples
+    assert found.temporary_bytes > 0 and found.compile_seconds > 0
+    assert found.processor_seconds > 0 and found.steps_per_second > 0
+    assert found.seconds > found.compile_seconds + found.train[-1]["seconds"]
+
+
 def test_resume_of_another_run_is_refused(tiny, halves, tmp_path):
     folder = halves[0]
     with pytest.raises(ValueError, match="resume: seed: expected 0 as in .*, got 3"):
@@ -165,6 +182,15 @@ def test_a_gradient_that_is_not_finite_is_named(tiny):
     assert step.first_bad(metrics, tiny.sites) == "the gradient of layer 1 attention"
     assert step.first_bad({**good, "gradients": {"out": True}}, tiny.sites) is None
     assert step.first_bad({**good, "gradients": {}, "update": False}, tiny.sites)
+
+
+def test_json_holds_no_infinity(tmp_path):
+    from mhc_kernels.demo.result import write_json
+
+    inf, nan = float("inf"), float("nan")
+    write_json(tmp_path / "a", {"gain": [1.0, inf, -inf, nan, 1e38], "none": None, "n": (1, True)})
+    strict = json.loads((tmp_path / "a").read_text(), parse_constant=pytest.fail)
+    assert strict == {"gain": [1.0, 1e30, -1e30, 1e30, 1e30], "none": None, "n": [1, True]}
 
 
 def test_json_is_whole_or_not_there(tmp_path):

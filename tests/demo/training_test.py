@@ -27,6 +27,13 @@ def test_the_result_says_what_it_took(whole):
     assert len(whole.samples) == 3 and all(s["prompt"] and s["text"] for s in whole.samples)
 
 
+def test_the_first_step_counts(tiny):
+    """Its rate is a share of the warm-up above 0, so that the second loss is of other parameters."""
+    still = train(tiny.replace(learning_rate=1e-30, steps=2, evaluations=2, sample_bytes=0))
+    found = train(tiny.replace(steps=2, evaluations=2, sample_bytes=0))
+    assert found.losses[0] == still.losses[0] and found.losses[1] < still.losses[1]
+
+
 def test_one_seed_gives_equal_losses(tiny, whole):
     again = train(tiny)
     assert again.losses == whole.losses
@@ -80,6 +87,7 @@ def test_devices_that_jax_has_not_are_refused_before_anything_is_written(tiny, t
         ({"streams": 6}, "streams: expected 1 to 5 for manifold permutation, got 6"),
         ({"implementation": "both"}, "implementation: expected"),
         ({"residual": "none"}, "residual: expected"),
+        ({"seed": 2**31 - 1}, "seed: expected 0 to 2147483646, got 2147483647"),
         ({"steps": 0}, "steps: expected a whole number of at least 1, got 0"),
         ({"batch": 6, "devices": 4}, "batch: expected a multiple of devices=4, got 6"),
         ({"embedding": 100}, "embedding: expected a multiple of 2\\*heads=8, got 100"),

@@ -1,95 +1,23 @@
-"""python -m mhc_kernels.demo: trains a small language model with hyper-connections and reports what
-happened.
+"""python -m mhc_kernels.demo: see command.py."""
 
-The default trains five times and compares: kernels, plain jax.numpy with the same seed, kernels
-with another seed, a plain residual connection, and unconstrained mixing. See docs/demo.md.
-
-Exit status 0: all checks passed; 1: one failed, or a run was not finite; 2: wrong input, nothing
-written; 130: interrupted, continue with --resume.
-"""
-
-from __future__ import annotations
-
-import argparse
-import dataclasses
 import os
-import shlex
+import signal
 import sys
-from pathlib import Path
-from typing import NoReturn
 
-from mhc_kernels.demo import job, plan, text
-from mhc_kernels.demo.config import Config
-from mhc_kernels.demo.worker import STOPPED
+from mhc_kernels.demo.exits import STOPPED
 
 
-class Parser(argparse.ArgumentParser):
-    """Whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}\n")
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = Parser(
-        prog=plan.PROGRAM,
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    for field in dataclasses.fields(Config):
-        if field.name not in plan.FLAGS:
-            continue
-        flag, about = "--" + field.name.replace("_", "-"), plan.FLAGS[field.name]
-        if field.default is False:
-            parser.add_argument(flag, action="store_true", help=about)
-            continue
-        kind = str if field.default is None else type(field.default)
-        about += "" if field.default is None else f" (default: {field.default})"
-        parser.add_argument(flag, type=kind, default=field.default, help=about)
-    parser.add_argument(
-        "--implementation",
-        default="both",
-        choices=("kernel", "reference", "both"),
-        help="both: all five runs and the comparison (default); else that run alone",
-    )
-    parser.add_argument("--resume", action="store_true", help="continues what is in --out")
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder (default: out)")
-    return parser.parse_args(arguments)
-
-
-def check_writable(out: Path) -> None:
-    """Raises ValueError where nothing could be written below `out`. Writes nothing."""
-    nearest = out.absolute()
-    while not nearest.exists() and nearest != nearest.parent:
-        nearest = nearest.parent
-    if not nearest.is_dir():
-        raise ValueError(f"out: expected a folder, got {out}: {nearest} is a file")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise ValueError(f"out: expected a folder to write to, got {out}: no permission")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    arguments = sys.argv[1:] if arguments is None else arguments
-    options = parse(arguments)
-    try:
-        given = {name: getattr(options, name) for name in plan.FLAGS}
-        config = Config(**given)
-        if options.implementation == "both" and config.residual == "plain":
-            raise ValueError('residual: expected "hyper" where both implementations are compared')
-        data = text.load(config)
-        check_writable(options.out)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    words = [a for a in arguments if a != "--resume"]
-    command = " ".join([plan.PROGRAM, *map(shlex.quote, words)])
-    runs = plan.runs_of(config, options.implementation)
-    try:
-        return job.work(runs, options.out, data, command=command, resume=options.resume)
-    except KeyboardInterrupt:  # between two runs
-        print(f"continue with: {command} --resume")
-        return STOPPED
+def _leave(number: int, frame: object) -> None:
+    """Until job.py takes over: no run is under way, and nothing has to be kept. Not by an
+    exception, which an import that it interrupts may swallow."""
+    os.write(2, b"interrupted, no run was under way\n")
+    os._exit(STOPPED)
 
 
 if __name__ == "__main__":
+    # Before the imports that take long, so that no interrupt is a traceback.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+    from mhc_kernels.demo.command import main
+
     sys.exit(main())

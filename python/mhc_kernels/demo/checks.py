@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterable
 from typing import Any
+
+from mhc_kernels.demo.result import NO_NUMBER
 
 # Of the training loss of the same step, in nats: ten times what roundings to bf16, which both do in
 # the same places, were seen to make of sums in another order by then.
@@ -47,14 +50,17 @@ def falls(run: dict[str, Any]) -> Check:
     begin, now = run["held_out"][0]["loss"], smoothed(run)
     return _check(
         "held-out loss falls",
-        now < FALLEN * begin,
+        _numbers(row["loss"] for row in run["held_out"]) and now < FALLEN * begin,
         f"from {begin:.3f} to {now:.3f} nats per byte, below {FALLEN * begin:.3f} wanted",
     )
 
 
 def first_steps(a: dict[str, Any], b: dict[str, Any]) -> Check:
     pairs = list(zip(a["train"], b["train"]))[:FIRST_STEPS]
-    worst, step = max((abs(x["loss"] - y["loss"]), x["step"]) for x, y in pairs)
+    apart = [(abs(x["loss"] - y["loss"]), x["step"]) for x, y in pairs]
+    # Also a NaN, which max would keep or drop by where it is.
+    bad = [row for pair in pairs for row in pair if not _numbers([row["loss"]])]
+    worst, step = (math.nan, bad[0]["step"]) if bad else max(apart, default=(math.nan, 0))
     return _check(
         "kernel and reference agree step by step",
         worst <= FIRST_TOLERANCE,
@@ -71,7 +77,7 @@ def end(a: dict[str, Any], b: dict[str, Any], other_seed: dict[str, Any]) -> Che
     apart = abs(smoothed(a) - smoothed(b))
     return _check(
         "kernel and reference end alike",
-        apart <= spread,
+        _numbers([*_last_third(a), *_last_third(b), *_last_third(other_seed)]) and apart <= spread,
         f"smoothed held-out losses {smoothed(a):.4f} and {smoothed(b):.4f} differ by {apart:.4f}, "
         f"up to {spread:.4f} wanted, the spread of two seeds",
     )
@@ -79,18 +85,30 @@ def end(a: dict[str, Any], b: dict[str, Any], other_seed: dict[str, Any]) -> Che
 
 def on_manifold(name: str, run: dict[str, Any]) -> Check:
     layers = run["streams"]["layers"]
-    rows = max(layer["row_error"] for layer in layers)
-    columns = max(layer["column_error"] for layer in layers)
+    rows = _largest(layer["row_error"] for layer in layers)
+    columns = _largest(layer["column_error"] for layer in layers)
     row_bound, column_bound = MARGINS[run["manifold"]]
     wanted = "no bound" if row_bound is None else f"up to {row_bound:.0e} wanted"
     return _check(
         f"{name}: h_res is on the manifold",
-        (row_bound is None or rows <= row_bound) and columns <= column_bound,
+        _numbers([rows]) and (row_bound is None or rows <= row_bound) and columns <= column_bound,
         f"row sums within {rows:.1e} of 1, {wanted}; column sums within {columns:.1e}, "
         f"up to {column_bound:.0e} wanted",
     )
 
 
+def _numbers(values: Iterable[float]) -> bool:
+    """Whether all are finite."""
+    return all(abs(value) < NO_NUMBER for value in values)
+
+
+def _largest(values: Iterable[float]) -> float:
+    """NaN where one is: max keeps or drops it by where it is."""
+    found = list(values)
+    return math.nan if any(math.isnan(value) for value in found) else max(found)
+
+
 def _check(name: str, passed: bool, detail: str) -> Check:
-    # A comparison with a NaN is false, so that it does not pass.
+    # A comparison with a NaN is false, so that it does not pass; max and min may drop one, and a
+    # difference of two NO_NUMBERs is 0: hence _largest and _numbers.
     return {"name": name, "passed": bool(passed), "detail": detail}

@@ -9,6 +9,8 @@ from typing import Any
 from mhc_kernels import manifolds
 from mhc_kernels.spec import Spec
 
+# Its successor is an int32 too: JAX's keys take no more on every setting.
+MOST_SEED = 2**31 - 2
 _CHOICES = {"implementation": ("kernel", "reference"), "residual": ("hyper", "plain")}
 # At least, and whether the type is int.
 _LEAST = {
@@ -40,7 +42,7 @@ class Config:
     batch, sequence: sequences per step and bytes per sequence; batch is a multiple of devices.
     remat: recomputes each layer in backward.
     devices: over which the batch is sharded.
-    seed: of parameters and batches.
+    seed: of parameters and batches, 0 to MOST_SEED.
     text: a file or a folder, or None for the Python standard library.
     learning_rate: the highest; warmup: share of the steps until it is reached.
     evaluations: how often the held-out loss is taken after the first time; held_out_batches: over
@@ -86,6 +88,8 @@ class Config:
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise _wrong(field, f"a whole number of at least {least}", value)
+        if self.seed > MOST_SEED:
+            raise _wrong("seed", f"0 to {MOST_SEED}", self.seed)
         most = manifolds.BY_NAME[self.manifold].max_streams
         if not isinstance(self.streams, int) or not 1 <= self.streams <= most:
             raise _wrong("streams", f"1 to {most} for manifold {self.manifold}", self.streams)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from mhc_kernels._info import TUNED_ALLOCATOR
+from mhc_kernels.demo.exits import STOPPED
 from mhc_kernels.demo.plan import Run
 
 
@@ -29,7 +30,48 @@ def environment(devices: int) -> dict[str, str]:
     }
 
 
-def run(job: Run, folder: Path, *, resume: bool) -> int:
+class Interrupts:
+    """A context that takes SIGINT and SIGTERM: remembers them in `received` and hands them on to
+    the run that is under way; raises KeyboardInterrupt instead where `raises` is set."""
+
+    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        self.raises = False
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Interrupts":
+        self._before = {number: signal.signal(number, self._take) for number in self.SIGNALS}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _take(self, number: int, frame: object) -> None:
+        self.received.append(number)
+        if self.raises:
+            raise KeyboardInterrupt
+        if self._child is not None:
+            # From a terminal it has the interrupt already; twice is as once.
+            self._child.send_signal(number)
+
+    def run(self, command: list[str], environment: dict[str, str]) -> int:
+        """The exit status. The child starts with the signals blocked and unblocks them when its
+        handlers stand: none that comes in between is lost or ends it."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, self.SIGNALS)
+        try:
+            self._child = subprocess.Popen(command, env=environment)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self.SIGNALS)
+        try:
+            return self._child.wait()
+        finally:
+            self._child = None
+
+
+def run(job: Run, folder: Path, interrupts: Interrupts, *, resume: bool) -> int:
     """Trains in a child whose output is ours; returns its exit status (see worker.py), negative
     where a signal ended it. Interrupts are handed on, and the child's answer is waited for."""
     argument = {
@@ -41,17 +83,7 @@ def run(job: Run, folder: Path, *, resume: bool) -> int:
         "config": dataclasses.asdict(job.config),
     }
     command = [sys.executable, "-m", "mhc_kernels.demo.worker", json.dumps(argument)]
-    children: list[subprocess.Popen[bytes]] = []
-
-    def hand_on(number: int, frame: object) -> None:
-        for child in children:
-            # From a terminal it has the interrupt already; twice is as once.
-            child.send_signal(number)
-
-    before = {s: signal.signal(s, hand_on) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        children.append(subprocess.Popen(command, env=environment(job.config.devices)))
-        return children[0].wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    status = interrupts.run(command, environment(job.config.devices))
+    if -status in interrupts.received:
+        return STOPPED
+    return status

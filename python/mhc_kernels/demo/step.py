@@ -32,10 +32,12 @@ def optimizer(config: Config) -> optax.GradientTransformation:
 
     The moments are one vector of all parameters: one loop to compile, not one per parameter.
     """
+    warmup = max(1, round(config.warmup * config.steps))
+    # From above 0: the first step counts.
     rate = optax.warmup_cosine_decay_schedule(
-        init_value=0.0,
+        init_value=config.learning_rate / warmup,
         peak_value=config.learning_rate,
-        warmup_steps=max(1, round(config.warmup * config.steps)),
+        warmup_steps=warmup,
         decay_steps=max(2, config.steps + 1),
         end_value=0.05 * config.learning_rate,
     )

@@ -58,12 +58,13 @@ def load(config: Config) -> Text:
     if not path.exists():
         raise ValueError(f"text: expected a file or a folder, got {path}, which does not exist")
     try:
-        data = folder(path) if path.is_dir() else _read(path, MOST_BYTES)
+        data = folder(path) if path.is_dir() else _read(path, MOST_BYTES + 1)
     except OSError as error:
         raise ValueError(f"text: cannot read {path}: {error.strerror}") from error
     if not data:
         raise ValueError(f"text: expected some text, got {path}, which is empty")
-    return split(str(path), data, config.sequence)
+    cut = f" (first {MOST_BYTES >> 20} MiB)" if len(data) > MOST_BYTES else ""
+    return split(f"{path}{cut}", data[:MOST_BYTES], config.sequence)
 
 
 def standard_library() -> bytes:
@@ -75,7 +76,7 @@ def standard_library() -> bytes:
         for path in root.rglob("*.py")
         if not _SKIPPED & set(path.relative_to(root).parts)
     )
-    return _joined([root / name for name in names]) + "".join(_documentation()).encode()
+    return _joined([root / name for name in names], MOST_BYTES) + "".join(_documentation()).encode()
 
 
 def _documentation() -> Iterator[str]:
@@ -99,18 +100,18 @@ def _documentation() -> Iterator[str]:
 
 def folder(root: Path) -> bytes:
     """All files under a folder in the order of their paths, without hidden ones and without those
-    that hold a zero byte, up to MOST_BYTES."""
+    that hold a zero byte, up to MOST_BYTES and one that says that there is more."""
     paths = [p for p in root.rglob("*") if p.is_file()]
     visible = [p for p in paths if not any(s.startswith(".") for s in p.relative_to(root).parts)]
-    return _joined(sorted(visible))
+    return _joined(sorted(visible), MOST_BYTES + 1)
 
 
-def _joined(paths: list[Path]) -> bytes:
+def _joined(paths: list[Path], most: int) -> bytes:
     parts, size = [], 0
     for path in paths:
-        if size >= MOST_BYTES:
+        if size >= most:
             break
-        data = _read(path, MOST_BYTES - size)
+        data = _read(path, most - size)
         if b"\0" not in data:
             parts.append(data)
             size += len(data)

@@ -23,6 +23,8 @@ Show = Callable[[str, dict[str, Any]], None]
 
 # Checkpoints in a run, beside the last.
 SAVES = 4
+# Fields of the result, measured while there are steps to make, that a checkpoint keeps.
+_KEPT = ("peak_bytes", "temporary_bytes", "compile_seconds")
 
 
 class NotFinite(FloatingPointError):
@@ -86,6 +88,8 @@ class _Run:
         self.result.parameters = sum(leaf.size for leaf in jax.tree.leaves(self.state["params"]))
         self.done = 0
         self.processor: list[float] = []
+        self.start = time.perf_counter()
+        self.seconds_before = 0.0
 
     def restore(self, folder: Path) -> None:
         assert self.saves is not None and self.saves.latest is not None
@@ -94,17 +98,21 @@ class _Run:
         self.state = self.saves.state(self.state)
         self.done = self.saves.latest
         self.result.train, self.result.held_out = history["train"], history["held_out"]
-        self.result.peak_bytes = history["peak_bytes"]
+        for field in _KEPT:
+            setattr(self.result, field, history[field])
+        self.processor, self.seconds_before = history["processor"], history["seconds"]
 
     def save(self) -> None:
         if self.saves is None:
             return
+        self._measure()
         history = {
             "config": dataclasses.asdict(self.config),
             "digest": self.data.digest,
             "train": self.result.train,
             "held_out": self.result.held_out,
-            "peak_bytes": max(self.result.peak_bytes, peak_bytes()),
+            "processor": self.processor,
+            **{field: getattr(self.result, field) for field in ("seconds", *_KEPT)},
         }
         self.saves.save(self.done, self.state, history)
         self.show("saved", {"step": self.done})
@@ -133,6 +141,7 @@ class _Run:
             if config.residual == "hyper":
                 batch = self.placement.batch(text.held_out_batches(self.data, config)[0])
                 result.streams = watch(self.structure, params, config, batch)
+            result.seconds = self._seconds()
         return result
 
     def _compile(self) -> None:
@@ -182,8 +191,12 @@ class _Run:
         self.result.held_out.append(row)
         self.show("held_out", row)
 
+    def _seconds(self) -> float:
+        return self.seconds_before + time.perf_counter() - self.start
+
     def _measure(self) -> None:
         result, config = self.result, self.config
+        result.seconds = self._seconds()
         result.peak_bytes = max(result.peak_bytes, peak_bytes())
         ends = [0.0, *(row["seconds"] for row in result.train)]
         spent = [b - a for a, b in zip(ends, ends[1:])]

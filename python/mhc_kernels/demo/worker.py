@@ -3,8 +3,8 @@ that of the run. Started by processes.py.
 
     argument: a JSON object of folder, name, title, command, resume and config
 
-Exit status 0: finished; 1: not finite; 2: wrong input, in one line; 130: stopped by a signal, with
-a checkpoint.
+Exit status 0: finished; 2: wrong input, in one line; 3: not finite; 130: stopped by a signal, with
+a checkpoint; 1 is a traceback.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-STOPPED = 130
+from mhc_kernels.demo.exits import NOT_FINITE, STOPPED, WRONG_INPUT
 
 
 def main(argument: str) -> int:
-    # Before the imports that take long, so that no interrupt is a traceback.
+    # Before the imports that take long. processes.py starts this with both signals blocked, so that
+    # those of before are delivered here.
     stopping: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, frame: stopping.append(received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
     job = json.loads(argument)
 
     try:
@@ -32,7 +34,7 @@ def main(argument: str) -> int:
         from mhc_kernels.demo.training import NotFinite, train
     except ImportError as error:  # the library, or what the package's extra `demo` brings
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return WRONG_INPUT
 
     folder, config = Path(job["folder"]), Config(**job["config"])
 
@@ -51,11 +53,11 @@ def main(argument: str) -> int:
             )
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return WRONG_INPUT
     except NotFinite as error:
         save(error.result)
         print(f"{job['name']}: {error}", file=sys.stderr)
-        return 1
+        return NOT_FINITE
     save(result)
     if not result.finished:
         print(f"{job['name']}: stopped behind step {len(result.train)}, checkpoint saved")
