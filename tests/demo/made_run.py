@@ -94,6 +94,8 @@ def write(out, checks_pass=True, parts=True, manifold="permutation"):
         "runs": list(runs),
         "checks": [check],
         "seconds": 123.4,
+        "processor": "A Processor (R)",
+        "versions": {"python": "3.11.2", "jax": "0.10.2"},
         "text": {"source": "the standard library", "bytes": 10**7, "held_out_bytes": 10**5},
         "machine": {"isa": {"chosen": "avx2"}, "threads": 2, "allocator": {"setting": "tuned"}},
     }

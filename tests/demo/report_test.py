@@ -59,6 +59,8 @@ def test_parts(made, page):
     assert len(uris) == len(set(uris)) == 2 * len(PICTURES)
     assert all(base64.b64decode(u).rstrip().endswith(b"</svg>") for u in uris)
     for text in (
+        "A Processor (R)",
+        "python 3.11.2, jax 0.10.2.",
         "avx2",
         "unconstrained: step 7: layer 3 mlp is not finite",
         "1,234,567",
