@@ -46,8 +46,7 @@ def make(b=2, s=5, n=4, d=16, dtype=jnp.bfloat16, seed=0):
 
 def as_the_layer_calls_it(x, weights, w, implementation=None, permutations=True):
     """pre with the permutations in the activation type and a config; post with a config of its own,
-    which has no
-    rms_epsilon."""
+    which has no rms_epsilon."""
     config = seam.MhcKernelConfig(
         block_size=256, bwd_block_size=128, bwd_feature_block_size=1024, rms_epsilon=1e-3
     )

@@ -4,8 +4,7 @@ frozen.
 The arithmetic of the published plain layer, from its formulas: the streams are normalised in memory
 in the type of the activations, one product with all coefficients, gates in the activation type,
 products and sums of full size. Written for comparison with the kernels, not for use: gates in bf16
-are a known defect
-of it.
+are a known defect of it.
 """
 
 from __future__ import annotations

@@ -100,21 +100,22 @@ def canonical(
 ) -> tuple[Array, tuple[Array, Array, Array, Array | None]]:
     """x and phi, alpha, bias, norm_weight as kernels take them, outside of the custom gradient.
 
-    Types: f32 and bf16 as they are, others as f32 (all f64 beside f64). Inside a shard_map the
-    gradients of replicated parameters are summed by the transpose of the lift, in f32 before they
-    are narrowed. Parameters with explicit shardings are gathered; their gradients go back the way
-    they
-    came.
+    Inside a shard_map the gradients of replicated parameters are summed by the transpose of the
+    lift, in f32 before they are narrowed.
     """
     x = jnp.asarray(x)
-    wide = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
-    keep = (
-        (jnp.float32, jnp.bfloat16)
-        if wide == jnp.float32 and not varying_axes(x, params)
-        else (wide,)
-    )
     given = (params.phi, params.alpha, params.bias, params.norm_weight)
-    cast = lambda p: p if p.dtype in keep else p.astype(wide)
-    phi, alpha, bias, norm_weight = (None if p is None else replicated(cast(p)) for p in given)
+    phi, alpha, bias, norm_weight = in_kernel_types(x, given, varying_axes(x, params))
     x, *values = lift(operation, x=x, phi=phi, alpha=alpha, bias=bias, norm_weight=norm_weight)
     return x, tuple(values)
+
+
+def in_kernel_types(x: Array, values: Any, varying: frozenset[str]) -> list[Any]:
+    """Parameters beside x, of which some may be None: f32 and bf16 as they are, others as f32 (all
+    f64 beside f64, and all f32 where something varies over manual axes). Those with explicit
+    shardings are gathered; their gradients go back the way they came."""
+    wide = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
+    keep = (jnp.float32, jnp.bfloat16) if wide == jnp.float32 and not varying else (wide,)
+    return [
+        None if v is None else replicated(v if v.dtype in keep else v.astype(wide)) for v in values
+    ]

@@ -25,10 +25,9 @@ from jax.ad_checkpoint import checkpoint_name
 
 from mhc_kernels._numbers import whole
 from mhc_kernels.jax import _check, _reference
-from mhc_kernels.jax._explicit import replicated
 from mhc_kernels.jax._gradient import asked, given, narrow, values_of
 from mhc_kernels.jax._names import COEFFICIENTS
-from mhc_kernels.jax._params import Params
+from mhc_kernels.jax._params import Params, in_kernel_types
 from mhc_kernels.jax._primitive import call, lift, varying_axes
 from mhc_kernels.jax._reverse_only import reverse_only
 from mhc_kernels.spec import Spec
@@ -78,9 +77,7 @@ def project_partial(
     if implementation == "reference":
         q, sum_squares = _reference.project(x, params.phi, params.norm_weight, spec)
         return q, SumSquares(sum_squares, embedding)
-    phi, norm_weight = _in_kernel_types(
-        x, (params.phi, params.norm_weight), varying_axes(x, params)
-    )
+    phi, norm_weight = in_kernel_types(x, (params.phi, params.norm_weight), varying_axes(x, params))
     values = lift("project_partial", x=x, phi=phi, norm_weight=norm_weight)
     q, sum_squares = _project(spec)(*values)
     return q, SumSquares(sum_squares, embedding)
@@ -129,7 +126,7 @@ def coefficients_from_partials(
         return _reference.gates(
             q, sum_squares, params.alpha, params.bias, spec.streams * embedding, spec
         )
-    alpha, bias = _in_kernel_types(
+    alpha, bias = in_kernel_types(
         q, (params.alpha, params.bias), varying_axes(q, sum_squares, params)
     )
     values = lift(operation, q=q, sum_squares=sum_squares, alpha=alpha, bias=bias)
@@ -140,15 +137,6 @@ def _check_embedding(operation: str, embedding: Any, least: int) -> None:
     if whole(embedding, least) is None:
         wanted = f"D of all shards, at least {least}"
         raise _check.fail(operation, "embedding", wanted, repr(embedding))
-
-
-def _in_kernel_types(x: Array, values: Any, varying: frozenset[str]) -> list[Any]:
-    """As `canonical` does, without the lift."""
-    wide = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
-    keep = (jnp.float32, jnp.bfloat16) if wide == jnp.float32 and not varying else (wide,)
-    return [
-        None if v is None else replicated(v if v.dtype in keep else v.astype(wide)) for v in values
-    ]
 
 
 @functools.lru_cache(maxsize=None)

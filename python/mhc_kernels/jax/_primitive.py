@@ -1,6 +1,5 @@
 """The primitives through which kernels are called: one per operation, alike in all but name, which
-is what jaxprs and
-profilers show.
+is what jaxprs and profilers show.
 
 Parameters of a primitive: the operation, the names of the operands and results that this call has
 (an absent operand means zero or none, an absent result is not computed), the spec, sizes that no

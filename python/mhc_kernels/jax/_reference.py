@@ -206,9 +206,8 @@ def sinkhorn(logits: Array, iterations: int, eps: float) -> Array:
         return divided(divided(c, -1, eps), -2, eps), None
 
     c = divided(softmax(logits) + eps, -2, eps)
-    return jax.lax.scan(step, c, None, length=iterations - 1)[
-        0
-    ]  # unrolled it compiles for many seconds
+    # A loop: unrolled it compiles for many seconds.
+    return jax.lax.scan(step, c, None, length=iterations - 1)[0]
 
 
 def coefficients(x: Array, params: Any, spec: Spec) -> tuple[Array, Array, Array]:
