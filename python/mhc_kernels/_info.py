@@ -64,10 +64,12 @@ def allocator(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
     }
 
 
-TUNED_ALLOCATOR = (
-    "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=8589934592:"
+# Of GLIBC_TUNABLES.
+TUNABLES = (
+    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=8589934592:"
     "glibc.malloc.trim_threshold=17179869184"
 )
+TUNED_ALLOCATOR = f"GLIBC_TUNABLES={TUNABLES}"
 
 
 def info() -> dict[str, Any]:

@@ -53,6 +53,8 @@ def test_parts(made, page):
         "To repeat this",
     ]
     assert page.count("x_next") == 13
+    written = {made / "report.html", *(made / "pictures").iterdir()}
+    assert written == {f for pattern in report.MADE for f in made.glob(pattern)}
     assert {f.stem for f in (made / "pictures").glob("*.png")} == PICTURES
     # Each picture twice, light and dark; all different.
     uris = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", page)

@@ -20,12 +20,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from mhc_kernels._info import TUNED_ALLOCATOR, info
+from mhc_kernels._info import TUNABLES, TUNED_ALLOCATOR, info
 from mhc_kernels.bench import options as kinds
 
 PATHS = ("plain", "reference", "kernel", "core")
 TRACED = ("kernel", "forward_backward")
-_TUNABLES = TUNED_ALLOCATOR.split("=", 1)[1]
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -63,9 +62,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--json", type=Path, help="writes rows and machine there, and bars beside it (.png)"
     )
     parser.add_argument("--trace", type=Path, help="writes a profiler's trace of the kernels there")
-    parser.add_argument(
-        "--rows", type=Path, help=argparse.SUPPRESS
-    )  # of a child: where its rows go
+    # Of a child: where its rows go.
+    parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     options.dims = options.dims or (kinds.SMALL if options.quick else kinds.PUBLISHED)
     kinds.check_streams(parser, options.dims, options.manifold)
@@ -129,7 +127,7 @@ def run_children(options: argparse.Namespace, arguments: list[str]) -> list[dict
         environment = dict(os.environ)
         environment.pop("GLIBC_TUNABLES", None)
         if allocator == "tuned":
-            environment["GLIBC_TUNABLES"] = _TUNABLES
+            environment["GLIBC_TUNABLES"] = TUNABLES
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows.json"
             command = [

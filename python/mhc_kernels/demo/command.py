@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_INPUT
-    if data.source.endswith(" MiB)"):
+    if data.cut:
         print(f"text: {data.source}", flush=True)
     words = [a for a in arguments if a != "--resume"]
     command = " ".join([plan.PROGRAM, *map(shlex.quote, words)])

@@ -21,10 +21,6 @@ from mhc_kernels.demo.result import write_json
 from mhc_kernels.demo.text import Text
 
 MIB = 1 << 20
-# What this job makes beside the runs: the names that report gives its pictures, not whatever else a
-# folder called pictures may hold.
-_PICTURES = "overview loss_by_step loss_by_time runs bench h_res_* gates sums gain entropy norms"
-_MADE = ("summary.json", "report.html", *(f"pictures/{name}.png" for name in _PICTURES.split()))
 
 
 def work(runs: list[Run], out: Path, data: Text, *, command: str, resume: bool) -> int:
@@ -150,7 +146,9 @@ class Earlier:
     def __init__(self, out: Path) -> None:
         self.out, self.aside = out, out / ".earlier"
         shutil.rmtree(self.aside, ignore_errors=True)
-        for file in [file for pattern in _MADE for file in out.glob(pattern)]:
+        for file in [
+            file for pattern in ("summary.json", *report.MADE) for file in out.glob(pattern)
+        ]:
             self._move(file, self.aside / file.relative_to(out))
 
     def __enter__(self) -> "Earlier":

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mhc_kernels._info import TUNED_ALLOCATOR
+from mhc_kernels._info import TUNABLES
 from mhc_kernels.demo.exits import STOPPED
 from mhc_kernels.demo.plan import Run
 
@@ -18,11 +18,10 @@ from mhc_kernels.demo.plan import Run
 def environment(devices: int) -> dict[str, str]:
     """Of a run. JAX reads the number of devices and glibc its settings when a process starts, so
     that they must be here."""
-    name, tunables = TUNED_ALLOCATOR.split("=", 1)
     root = str(Path(__file__).resolve().parents[2])
     path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
-        name: tunables,
+        "GLIBC_TUNABLES": TUNABLES,
         **os.environ,
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": str(devices),

@@ -34,12 +34,13 @@ _SKIPPED = {
 @dataclasses.dataclass(frozen=True)
 class Text:
     """Bytes as tokens: train and held_out are uint8 arrays [bytes]; source says where they are
-    from, digest is a hash of all of it."""
+    from, digest is a hash of all of it, cut whether the source has more."""
 
     source: str
     train: Any
     held_out: Any
     digest: str
+    cut: bool = False
 
     @property
     def size(self) -> int:
@@ -63,8 +64,10 @@ def load(config: Config) -> Text:
         raise ValueError(f"text: cannot read {path}: {error.strerror}") from error
     if not data:
         raise ValueError(f"text: expected some text, got {path}, which is empty")
-    cut = f" (first {MOST_BYTES >> 20} MiB)" if len(data) > MOST_BYTES else ""
-    return split(f"{path}{cut}", data[:MOST_BYTES], config.sequence)
+    if len(data) <= MOST_BYTES:
+        return split(str(path), data, config.sequence)
+    source = f"{path} (first {MOST_BYTES >> 20} MiB)"
+    return dataclasses.replace(split(source, data[:MOST_BYTES], config.sequence), cut=True)
 
 
 def standard_library() -> bytes:

@@ -4,6 +4,6 @@ from mhc_kernels.demo import report
 report.write(Path("out"))
 """
 
-from mhc_kernels.demo.report.page import write
+from mhc_kernels.demo.report.page import MADE, write
 
-__all__ = ["write"]
+__all__ = ["MADE", "write"]

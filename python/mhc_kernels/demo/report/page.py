@@ -19,6 +19,10 @@ from mhc_kernels.demo.report.overview import overview
 from mhc_kernels.demo.report.style import THEMES, theme
 
 Drawing = Callable[[], Figure | None]
+# Patterns of what `write` makes, the pictures by the names in `drawings`: not whatever else a folder
+# called pictures may hold.
+_PICTURES = "overview loss_by_step loss_by_time runs bench h_res_* gates sums gain entropy norms"
+MADE = ("report.html", *(f"pictures/{name}.png" for name in _PICTURES.split()))
 
 
 def write(out: Path) -> Path:
