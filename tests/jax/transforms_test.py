@@ -63,6 +63,13 @@ def test_numpy_arrays_are_arrays():
         assert "float32" in repr(state)
 
 
+def test_embedding_of_numpy_is_a_number():
+    """It stands in programs that are exported."""
+    x, params, *_ = make(SPEC, (5,), 12)
+    squares = mj.project_partial(x, params, SPEC, embedding=np.int64(12))[1]
+    assert type(squares.embedding) is int and squares.embedding == 12
+
+
 def test_vmap_over_tokens_is_one_call():
     x, params, w, g = make(SPEC, (3, 5), 12, seed=1)
     mapped = jax.vmap(lambda x: site(x, params, w, SPEC))

@@ -15,7 +15,6 @@ from mhc_kernels.jax._names import COEFFICIENTS, LAYER_INPUT, X_NEXT
 from mhc_kernels.jax._params import Params, canonical
 from mhc_kernels.jax._primitive import call, lift
 from mhc_kernels.jax._reverse_only import reverse_only
-from mhc_kernels.jax._site import gate_type
 from mhc_kernels.spec import Spec
 
 Array = jax.Array
@@ -55,7 +54,7 @@ def apply_pre(x: Array, h_pre: Array, spec: Spec, *, implementation: str = "kern
     _check.implementation("apply_pre", implementation)
     _check.streams("apply_pre", "x", x, spec.streams)
     _check.shape("apply_pre", "h_pre", h_pre, {"n": spec.streams}, tuple(x.shape[:-2]))
-    h_pre = h_pre.astype(gate_type(x))
+    h_pre = h_pre.astype(_reference.wide(x))
     if implementation == "reference":
         return _reference.apply_pre(x, h_pre, spec)
     return _apply_pre(spec)(*lift("apply_pre", x=x, h_pre=h_pre))  # type: ignore[no-any-return]
@@ -84,7 +83,7 @@ def apply_post(
     _check.shape("apply_post", "layer_output", layer_output, {"D": x.shape[-1]}, lead)
     _check.shape("apply_post", "h_post", h_post, {"n": n}, lead)
     _check.shape("apply_post", "h_res", h_res, {"n": n, "n_out": n}, lead)
-    gates = gate_type(x)
+    gates = _reference.wide(x)
     layer_output = layer_output.astype(x.dtype)
     h_post, h_res = h_post.astype(gates), h_res.astype(gates)
     if implementation == "reference":

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from mhc_kernels._numbers import whole
-from mhc_kernels.jax import _check
+from mhc_kernels.jax import _check, _reference
 from mhc_kernels.jax._explicit import replicated
 from mhc_kernels.jax._primitive import lift, varying_axes
 from mhc_kernels.spec import Spec
@@ -114,7 +114,7 @@ def in_kernel_types(x: Array, values: Any, varying: frozenset[str]) -> list[Any]
     """Parameters beside x, of which some may be None: f32 and bf16 as they are, others as f32 (all
     f64 beside f64, and all f32 where something varies over manual axes). Those with explicit
     shardings are gathered; their gradients go back the way they came."""
-    wide = jnp.float64 if x.dtype == jnp.float64 else jnp.float32
+    wide = _reference.wide(x)
     keep = (jnp.float32, jnp.bfloat16) if wide == jnp.float32 and not varying else (wide,)
     return [
         None if v is None else replicated(v if v.dtype in keep else v.astype(wide)) for v in values

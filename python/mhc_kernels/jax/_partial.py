@@ -73,7 +73,7 @@ def project_partial(
     Saved for backward: x. Raises ValueError naming argument, wanted and got.
     """
     _check.site("project_partial", x, params, spec, implementation)
-    _check_embedding("project_partial", embedding, x.shape[-1])
+    embedding = _embedding("project_partial", embedding, x.shape[-1])
     if implementation == "reference":
         q, sum_squares = _reference.project(x, params.phi, params.norm_weight, spec)
         return q, SumSquares(sum_squares, embedding)
@@ -113,14 +113,14 @@ def coefficients_from_partials(
         raise _check.fail(
             operation, "embedding", "D of all shards, since sum_squares is a plain array", None
         )
-    _check_embedding(operation, embedding, 1)
+    embedding = _embedding(operation, embedding, 1)
     _check.floating(operation, "q", q)
     _check.shape(operation, "q", q, {"m": spec.coefficients}, tuple(q.shape[:-1]))
     _check.shape(operation, "sum_squares", sum_squares, {}, tuple(q.shape[:-1]))
     alpha, bias = (getattr(params, name, None) for name in ("alpha", "bias"))
     _check.shape(operation, "params.alpha", alpha, {"groups": 3})
     _check.shape(operation, "params.bias", bias, {"m": spec.coefficients})
-    kind = jnp.float64 if q.dtype == jnp.float64 else jnp.float32
+    kind = _reference.wide(q)
     q, sum_squares = q.astype(kind), sum_squares.astype(kind)
     if implementation == "reference":
         return _reference.gates(
@@ -133,10 +133,12 @@ def coefficients_from_partials(
     return _from_partials(spec, embedding)(*values)  # type: ignore[no-any-return]
 
 
-def _check_embedding(operation: str, embedding: Any, least: int) -> None:
-    if whole(embedding, least) is None:
+def _embedding(operation: str, value: Any, least: int) -> int:
+    number = whole(value, least)
+    if number is None:
         wanted = f"D of all shards, at least {least}"
-        raise _check.fail(operation, "embedding", wanted, repr(embedding))
+        raise _check.fail(operation, "embedding", wanted, repr(value))
+    return number
 
 
 @functools.lru_cache(maxsize=None)
@@ -158,10 +160,7 @@ def _project(spec: Spec) -> Any:
         wanted, (x, phi, norm_weight) = saved
         d_q, d_sum_squares = map(given, cotangents)
         if d_q is None:
-            d_q = jnp.zeros(
-                (*x.shape[:-2], spec.coefficients),
-                jnp.float64 if x.dtype == jnp.float64 else jnp.float32,
-            )
+            d_q = jnp.zeros((*x.shape[:-2], spec.coefficients), _reference.wide(x))
         operands = dict(x=x, phi=phi, norm_weight=norm_weight, d_q=d_q, d_sum_squares=d_sum_squares)
         r = call("project_partial_backward", operands, wanted.names, spec)
         return narrow(r, ("d_x", x), ("d_phi", phi), ("d_norm_weight", norm_weight))

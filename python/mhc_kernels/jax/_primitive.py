@@ -173,10 +173,9 @@ def _compiled(*values: Array, **params: Any) -> Any:
 
 
 def _eager(*values: Array, **params: Any) -> Any:
+    params["in_place"] = False  # the caller still has the operands
     with jax.disable_jit(False):  # which would come back here
-        return _compiled(
-            *values, **{**params, "in_place": False}
-        )  # the caller still has the operands
+        return _compiled(*values, **params)
 
 
 # ---- Differentiation

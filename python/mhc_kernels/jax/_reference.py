@@ -26,7 +26,7 @@ Array = jax.Array
 
 
 def wide(x: Array) -> Any:
-    """The type of gates and sums."""
+    """The type of gates, sums and gradients of parameters."""
     return jnp.float64 if x.dtype == jnp.float64 else jnp.float32
 
 

@@ -75,8 +75,8 @@ def pre(
     ValueError: pre: x: expected shape [..., n=2, D], got [3, 5, 4, 8]
     """
     _check.site("pre", x, params, spec, implementation)
+    x = jnp.asarray(x)
     if implementation == "reference":
-        x = jnp.asarray(x)
         layer_input, h_post, h_res = _reference.pre(x, params, spec)
         return layer_input, State(x, h_post, h_res, spec, implementation)
     x, values = canonical(x, params)
@@ -123,15 +123,11 @@ def site_state(
     lead, n = tuple(x.shape[:-2]), spec.streams
     _check.shape("site_state", "h_post", h_post, {"n": n}, lead)
     _check.shape("site_state", "h_res", h_res, {"n": n, "n_out": n}, lead)
-    gates = gate_type(x)
+    gates = _reference.wide(x)
     h_post, h_res = h_post.astype(gates), h_res.astype(gates)
     if implementation == "kernel":
         x, h_post, h_res = _true_state(spec)(*lift("site_state", x=x, h_post=h_post, h_res=h_res))
     return State(x, h_post, h_res, spec, implementation)
-
-
-def gate_type(x: Array) -> Any:
-    return jnp.float64 if x.dtype == jnp.float64 else jnp.float32
 
 
 # ---- Custom gradients, one per spec
