@@ -5,9 +5,6 @@ here are those that a front end can add to or lose."""
 import concurrent.futures
 import ctypes
 import functools
-import os
-import subprocess
-import sys
 import time
 import zlib
 
@@ -18,6 +15,7 @@ import mhc_kernels as mhc
 import mhc_kernels.jax as mj
 import numpy as np
 import pytest
+from child import in_child
 from support import IMPLEMENTATIONS, SPECS, assert_equal, make, relative, seed_of, wide
 
 U = 2.0**-24
@@ -488,19 +486,6 @@ def check_sums():
     args, spec = subnormal_inputs(300, 640)
     r = everything(*args, spec, "kernel")
     print([zlib.crc32(np.asarray(v).tobytes()) for v in jax.tree.leaves(r)])
-
-
-def in_child(function, **environment):
-    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}import faults_test\nfaults_test.{function.__name__}()"],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_subnormals_on_the_calling_thread():

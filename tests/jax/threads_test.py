@@ -5,22 +5,7 @@ import os
 import subprocess
 import sys
 
-# Long for a machine that others use too; a deadlock never ends.
-GIVE_UP = 120
-
-
-def in_child(function, **environment):
-    """What the function of this module prints, run by a fresh Python."""
-    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\nimport threads_test"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nthreads_test.{function.__name__}()"],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=GIVE_UP,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+from child import GIVE_UP, in_child
 
 
 def case(tokens, embedding, seed, lead=()):
